@@ -28,6 +28,7 @@ struct Options {
   int rounds = 7;
   bool registered = false;
   bool all = false;
+  int learn = 0;  // calls that teach the planner before it is judged; 0: it learns nothing
   Data data = Data::Reused;
   std::string interface;  // between hosts, whose bytes are counted; empty: none are
 };
@@ -35,6 +36,7 @@ struct Options {
 struct Verdict {
   double bestUs = HUGE_VAL;
   double chosenUs = 0;
+  double price = 0;  // of learning: what its calls took beyond those of a communicator that learns nothing, as a part
   double loss() const { return chosenUs / bestUs - 1; }
 };
 
@@ -57,13 +59,29 @@ std::string cableText(const Ranks& w, const Cell& cell, const Way& way, const Op
   return text;
 }
 
+/// Of what was learned: what the planner's own choice loses, and the price.
+std::string learnedText(const std::vector<Way>& ways, const Verdict& verdict, const Options& options) {
+  if (options.learn == 0) return "";
+  char text[96];
+  std::snprintf(text, sizeof text, "  planned %+5.0f %%, learning %+4.0f %%",
+                100 * (ways[1].medianUs() / verdict.bestUs - 1), 100 * verdict.price);
+  return text;
+}
+
 Verdict judge(const Ranks& w, const Cell& cell, size_t bytes, const Options& options) {
   constexpr const char* kProtocols[] = {"slots", "direct"};
   std::vector<Way> ways = openWays(w, cell, std::span(kProtocols).first(bytes >= 4096 ? 2 : 1), options.algorithms);
+  double learningUs = 0, plainUs = 0;
+  if (options.learn > 0) {
+    std::vector<Way> plain = {openAnew(w, cell, false, options.learn, &plainUs)};
+    closeWays(&plain);
+    ways.insert(ways.begin(), openAnew(w, cell, true, options.learn, &learningUs));
+  }
   measureWays(w, cell, &ways, options.rounds, /*blockUs=*/20000);
   const tuttiEstimate_t estimate = estimateOf(cell, ways[0]);
   Verdict verdict;
   verdict.chosenUs = ways[0].medianUs();
+  if (options.learn > 0) verdict.price = learningUs / plainUs - 1;
   size_t best = 0;
   for (size_t i = 0; i < ways.size(); ++i) {
     if (ways[i].medianUs() < verdict.bestUs) {
@@ -77,14 +95,16 @@ Verdict judge(const Ranks& w, const Cell& cell, size_t bytes, const Options& opt
       verdict.chosenUs = std::min(verdict.chosenUs, way.medianUs());
     }
   }
-  const std::string bestName = best == 0 ? "the choice" : nameOf(ways[best]);
+  const std::string bestName = ways[best].algorithm.empty() ? "the choice" : nameOf(ways[best]);
   const std::string cable = cableText(w, cell, ways[0], options);
   if (w.rank == 0) {
-    std::printf("%-14s %9zu %2d  %-28s %10.2f (expected %10.2f)   %-28s %10.2f  %+5.0f %%%s\n",
+    std::printf("%-14s %9zu %2d  %-28s %10.2f (expected %10.2f)   %-28s %10.2f  %+5.0f %%%s%s\n",
                 collectiveKey(cell.collective), bytes, w.nRanks, chosen.c_str(), verdict.chosenUs, estimate.timeUs,
-                bestName.c_str(), verdict.bestUs, 100 * verdict.loss(), cable.c_str());
+                bestName.c_str(), verdict.bestUs, 100 * verdict.loss(), learnedText(ways, verdict, options).c_str(),
+                cable.c_str());
   }
   for (size_t i = 1; options.all && i < ways.size(); ++i) {
+    if (ways[i].algorithm.empty()) continue;
     const std::string own = cableText(w, cell, ways[i], options);
     if (w.rank != 0) continue;
     std::printf("      %-28s %10.2f (expected %10.2f)%s\n", nameOf(ways[i]).c_str(), ways[i].medianUs(),
@@ -97,8 +117,8 @@ Verdict judge(const Ranks& w, const Cell& cell, size_t bytes, const Options& opt
 
 Options parse(int argc, char** argv) {
   Options o;
-  constexpr option kLong[] = {{"fresh", no_argument, nullptr, 'f'}, {}};
-  for (int c = 0; (c = getopt_long(argc, argv, "b:c:w:r:Rai:", kLong, nullptr)) != -1;) {
+  constexpr option kLong[] = {{"fresh", no_argument, nullptr, 'f'}, {"learn", required_argument, nullptr, 'l'}, {}};
+  for (int c = 0; (c = getopt_long(argc, argv, "b:c:w:r:Rai:l:", kLong, nullptr)) != -1;) {
     if (c == 'f') {
       o.data = Data::Fresh;
     } else if (c == 'b') {
@@ -117,6 +137,8 @@ Options parse(int argc, char** argv) {
       o.registered = true;
     } else if (c == 'a') {
       o.all = true;
+    } else if (c == 'l') {
+      o.learn = std::max(0, std::atoi(optarg));
     } else if (c == 'i') {
       o.interface = optarg;
     } else {
@@ -144,7 +166,7 @@ int main(int argc, char** argv) {
   float* in = allocateFloats(most + 4096, options.registered);
   float* out = allocateFloats(most + 4096, options.registered);
   int cells = 0, good = 0;
-  double logLoss = 0, worst = 0;
+  double logLoss = 0, worst = 0, price = 0;
   for (const std::string& name : options.collectives) {
     for (const size_t bytes : options.sizes) {
       Collective collective{};
@@ -155,6 +177,7 @@ int main(int argc, char** argv) {
       good += v.loss() <= 0.1 ? 1 : 0;
       logLoss += std::log(1 + v.loss());
       worst = std::max(worst, v.loss());
+      price += v.price;
     }
   }
   if (w.rank == 0) {
@@ -163,6 +186,9 @@ int main(int argc, char** argv) {
         "%s\n",
         w.nRanks, good, cells, 100.0 * good / cells, 100 * (std::exp(logLoss / cells) - 1), 100 * worst,
         options.data == Data::Fresh ? "new data in every call" : "the same data in all calls");
+    if (options.learn > 0)
+      std::printf("the first %d calls: %+.0f %% beside those of communicators that learn nothing\n", options.learn,
+                  100 * price / cells);
   }
   check(tuttiCommDestroy(w.comm), "CommDestroy");
   return 0;

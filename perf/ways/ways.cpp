@@ -15,7 +15,11 @@ bool open(const Ranks& w, const Cell& cell, Way* way) {
   setenv("TUTTI_ALGO_STRICT", "1", 1);
   way->protocol == nullptr ? unsetenv("TUTTI_PROTO") : setenv("TUTTI_PROTO", way->protocol, 1);
   way->algorithm.empty() ? unsetenv("TUTTI_JOIN") : setenv("TUTTI_JOIN", way->joined ? "1" : "0", 1);
+  const char* const set = std::getenv("TUTTI_LEARN");
+  const std::string learn = set != nullptr ? set : "";
+  if (!way->learns) setenv("TUTTI_LEARN", "0", 1);
   check(tuttiCommSplit(w.comm, 0, w.rank, &way->comm, nullptr), "CommSplit");
+  set != nullptr ? setenv("TUTTI_LEARN", learn.c_str(), 1) : unsetenv("TUTTI_LEARN");
   unsetenv("TUTTI_ALGO");
   unsetenv("TUTTI_PROTO");
   unsetenv("TUTTI_JOIN");
@@ -137,6 +141,13 @@ std::vector<Way> openWays(const Ranks& w, const Cell& cell, std::span<const char
     }
   }
   return ways;
+}
+
+Way openAnew(const Ranks& w, const Cell& cell, bool learns, int calls, double* us) {
+  Way way{.learns = learns};
+  open(w, cell, &way);
+  *us = calls * timeBlock(w, cell, way, calls);
+  return way;
 }
 
 void closeWays(std::vector<Way>* ways) {

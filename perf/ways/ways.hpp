@@ -38,6 +38,7 @@ struct Way {
   std::string algorithm;
   const char* protocol = nullptr;
   bool joined = false;  // several chunks of a step in one message
+  bool learns = false;  // the planner's, with TUTTI_LEARN as it is set; others learn nothing
   tuttiComm_t comm = nullptr;
   std::vector<double> timesUs = {};
   double medianUs() const { return quantileUs(0.5); }
@@ -49,6 +50,9 @@ struct Way {
 /// communicator for each, to be closed with closeWays(). Collective.
 std::vector<Way> openWays(const Ranks& w, const Cell& cell, std::span<const char* const> protocols,
                           const std::vector<std::string>& only = {});
+/// One more, the planner's, and the microseconds of its first `calls` calls.  Collective.
+///   learns  with what those calls teach it
+Way openAnew(const Ranks& w, const Cell& cell, bool learns, int calls, double* us);
 void closeWays(std::vector<Way>* ways);
 
 /// `rounds` blocks of each way, in turns; a block takes about blockUs.  Collective, with the same times on all ranks.

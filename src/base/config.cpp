@@ -30,6 +30,10 @@ constexpr Variable kVariables[] = {
     {"TUTTI_ALGO_STRICT", Flag, "0", "",
      "1: a call that TUTTI_ALGO, TUTTI_PROTO or TUTTI_NCHANNELS does not fit is refused with the reason and with what "
      "would fit; 0: the planner chooses by itself, and rank 0 warns once of each reason"},
+    {"TUTTI_LEARN", Integer, "0", "",
+     "whether a communicator on the host tries a few ways for each kind of call in the first hundred calls, and takes "
+     "the fastest: 1: of those that give the same bits; 2: also of those that sum floating-point numbers in another "
+     "order; 0: no"},
     {"TUTTI_JOIN", Text, "", "",
      "several chunks of a step in one message: 1 wherever an algorithm can, 0 never; else as the planner finds "
      "cheaper"},
@@ -229,6 +233,7 @@ Status checkRange(const Variable& v, int64_t value) {
       {"TUTTI_IB_RAILS", 1, 4},
       {"TUTTI_IB_QPS_PER_CONNECTION", 1, 16},
       {"TUTTI_CHECK_RESULTS", 0, 1 << 30},
+      {"TUTTI_LEARN", 0, 2},
       {"TUTTI_RECONNECT_MS", 0, int64_t{1} << 40},
       {"TUTTI_HOST_GONE_MS", 1000, 3'600'000},
       {"TUTTI_RECONNECT_BYTES", 256 << 10, 1 << 30},

@@ -12,7 +12,9 @@
 #include "src/comm/foreign_plans.hpp"
 #include "src/comm/known_calls.hpp"
 #include "src/comm/layout.hpp"
+#include "src/comm/learning.hpp"
 #include "src/comm/plans.hpp"
+#include "src/comm/schedules.hpp"
 #include "src/plan/estimates.hpp"
 #include "src/plan/fit.hpp"
 #include "src/plan/planner.hpp"
@@ -64,6 +66,7 @@ class CallPlanner {
     known_.forget();
     plans_.clear();
     making_.clear();
+    if (learning_) learning_->clear();
   }
 
   /// Calls that go straight to their plans.  Only with the turn.
@@ -80,8 +83,15 @@ class CallPlanner {
   /// On the way of resident kernels: whether one pass over all ranks' buffers carries out the call.
   bool goesInOnePass(const Call& call) const;
   /// The plan for a call; made at first use.  Only with the turn.  Null while its endpoints come up: ask again.
-  /// resident: for blocks on the device.
-  Result<std::shared_ptr<const PlanEntry>> plan(const Call& call, bool resident = false);
+  /// resident: for blocks on the device.  way: of those of its kind.
+  Result<std::shared_ptr<const PlanEntry>> plan(const Call& call, bool resident = false, uint8_t way = 0);
+  /// What calls teach; null: nothing.
+  Learning* learning() { return learning_.get(); }
+  /// The ways to try for calls of this kind, at most Trials::kMostWays, the planner's choice first; the same on all
+  /// ranks.
+  Result<std::vector<TriedWay>> waysOf(const Call& call);
+  /// The trials of a kind have come to an end.
+  void tellLearned(const Call& call, const Learning::Kind& kind);
   /// From how many bytes on a message in memory that the receiver has mapped is read where it lies; SIZE_MAX: never.
   size_t leastMappedBytes() const;
   /// Whether a send of `bytes` lends memory that the peer has not mapped.
@@ -93,6 +103,7 @@ class CallPlanner {
 
  private:
   void priceHostLinks();
+  Status setUpLearning();
   void setUpDeviceCosts();
   Estimates* estimatesFor(bool resident) const;
   int mostLanes(bool resident = false) const;
@@ -104,7 +115,9 @@ class CallPlanner {
   PlanKey keyOf(const Call& call) const;
   Shape shapeOf(const Call& call, const PlanKey& key) const;
   PlanRequest planRequest(const Shape& shape, bool resident = false) const;
-  Result<Choice> choosePlan(const Shape& shape, const Call& call, bool resident);
+  Result<Choice> choosePlan(const Shape& shape, const Call& call, const PlanKey& key);
+  Result<Choice> chooseWay(const Call& call, const TriedWay& way);
+  Result<std::optional<uint64_t>> roundingOfWay(const Call& call, const TriedWay& way);
   CallEstimate estimateMessage(int peer, size_t bytes) const;
   MessageCost messageTo(const LinkProfile& link, size_t bytes) const;
   size_t ranksOnHost() const;
@@ -118,7 +131,9 @@ class CallPlanner {
   };
   Result<Making> beginPlan(const Call& call, const PlanKey& key);
   Result<bool> bind(const Call& call, Making* making);
-  Result<Schedule> scheduleFor(const Call& call, const PlanKey& key, Shape shape, Choice* choice);
+  Shape shapeFor(const Choice& choice, Shape shape) const;
+  Rewrites rewritesFor(const Choice& choice, const Shape& shape, const PlanKey& key) const;
+  Result<Schedule> scheduleFor(const Call& call, const PlanKey& key, const Shape& shape, Choice* choice);
   Result<std::optional<Honoured>> inOnePass(const PlanKey& key, const Shape& shape) const;
   void tellUnmet(const std::vector<Unmet>& unmet, const Shape& shape, const std::string& taken);
   static kernels::PassCall passOf(const Shape& shape);
@@ -131,7 +146,8 @@ class CallPlanner {
   std::shared_ptr<Estimates> estimates_, blockEstimates_;  // with the other ranks of this process; lock themselves
   std::optional<HostLinkFigures> hostLinks_;
   ForeignPlans foreignPlans_;
-  std::unique_ptr<Advice> advice_;  // null: no plugin
+  std::unique_ptr<Advice> advice_;      // null: no plugin
+  std::unique_ptr<Learning> learning_;  // null: nothing is learned
   PlanCache plans_;
   KnownCalls known_;  // point into plans_
   std::list<Making> making_;

@@ -1,6 +1,7 @@
 #include "src/comm/fast_path.hpp"
 
 #include "src/base/caught.hpp"
+#include "src/base/clock.hpp"
 #include "src/comm/launch.hpp"
 
 namespace tutti {
@@ -80,6 +81,22 @@ Status runKnown(Comm& comm, CallNumbers& numbers, const KnownTransfer& known, co
   return result;
 }
 
+Status runCounted(Comm& comm, CallNumbers& numbers, const KnownCall& known, const PlainCall& call) {
+  Trials* const trials = known.trials;
+  const Trials::Turn turn = trials != nullptr ? trials->take() : Trials::Turn();
+  const int64_t begin = turn.timed ? nowNs() : 0;
+  Status result = runKnown(comm, numbers, known, call);
+  if (turn.timed) [[unlikely]]
+    trials->record(turn.way, nowNs() - begin);
+  return result;
+}
+Status runCounted(Comm& comm, CallNumbers& numbers, const KnownTransfer& known, const PlainTransfer& transfer) {
+  return runKnown(comm, numbers, known, transfer);
+}
+
+bool goesNext(const KnownCall& known) { return known.isNext(); }
+bool goesNext(const KnownTransfer&) { return true; }
+
 template <class Plain>
 bool runLike(tuttiComm* handle, const Plain& call, Status* result) {
   if (handle->state.load(std::memory_order_acquire) != tuttiComm::State::Ready) return false;
@@ -92,8 +109,8 @@ bool runLike(tuttiComm* handle, const Plain& call, Status* result) {
   if (handle->state.load(std::memory_order_seq_cst) == tuttiComm::State::Ready && handle->own == nullptr) {
     Comm& comm = *handle->comm;
     const auto* like = comm.planner().known().find(call);
-    known = like != nullptr && !comm.watchdog().aborting();
-    if (known) *result = runKnown(comm, turn.numbers(), *like, call);
+    known = like != nullptr && goesNext(*like) && !comm.watchdog().aborting();
+    if (known) *result = runCounted(comm, turn.numbers(), *like, call);
   }
   return known;
 }

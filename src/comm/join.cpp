@@ -66,7 +66,7 @@ Result<std::string> commonSettings(const CommSettings& settings) {
   std::string text;
   for (const char* name : {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_JOIN", "TUTTI_ALGO_STRICT", "TUTTI_SLOT_BYTES",
                            "TUTTI_SLOTS", "TUTTI_NSOCKETS", "TUTTI_ENCRYPT", "TUTTI_CHECK_RESULTS", "TUTTI_RETRY",
-                           "TUTTI_CUDA_EXECUTOR", "TUTTI_TUNER_PLUGIN", "TUTTI_LINK_PROBE"}) {
+                           "TUTTI_CUDA_EXECUTOR", "TUTTI_TUNER_PLUGIN", "TUTTI_LINK_PROBE", "TUTTI_LEARN"}) {
     text += cat(name, "=", configText(name), configIsSet(name) ? " " : " (default) ");
   }
   return text + cat("transports=", settings.transports, " reproducible=", settings.reproducible,

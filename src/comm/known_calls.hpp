@@ -9,6 +9,7 @@
 #include "src/collective/call.hpp"
 #include "src/exec/collective_run.hpp"
 #include "src/exec/point_to_point.hpp"
+#include "src/plan/trials.hpp"
 #include "src/recorder/flight_recorder.hpp"
 
 namespace tutti {
@@ -35,7 +36,13 @@ struct KnownCall {
   size_t dividedCount = 0;
   CallRecord record;
   CollectiveRun* run = nullptr;
+  Trials* trials = nullptr;  // of the calls of this kind; null: nothing is learned about them
+  uint8_t way = 0;           // by which `run` goes
 
+  /// Whether the next call of the kind goes by it.
+  bool isNext() const {
+    return trials == nullptr || (trials->wants() == Trials::Wants::Nothing && trials->way() == way);
+  }
   bool fits(const PlainCall& c) const {
     return c.collective == like.collective && c.count == like.count && c.dtype == like.dtype && c.op == like.op &&
            c.root == like.root && pointersFit(c.sendbuff, c.recvbuff);

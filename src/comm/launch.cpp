@@ -95,7 +95,8 @@ void Batch::clear() {
   pointToPoint_.clear();
   collectives_.clear();
   preparing_.clear();
-  counts_.reset();
+  exchange_.reset();
+  coming_.reset();
   next_ = 0;
   current_ = nullptr;
   comparing_ = false;
@@ -119,6 +120,7 @@ void Batch::beginNext() {
   comm_.use(call->recvbuff, extents.recvBytes);
   comm_.watchdog().enter(sequence, buffers.call, recordOf(*call, entry.get()));
   tellBegun(*call, sequence, *entry);
+  if (isTimed()) beganNs_ = nowNs();
   entry->begin(buffers, prePost);
   current_ = entry->task();
   ++next_;
@@ -198,6 +200,8 @@ void Batch::remember() {
   k.record = recordOf(*call, entry.get());
   k.record.enqueuedNs = 0;
   k.run = entry->run.get();
+  if (preparing_[0].kind != nullptr) k.trials = &preparing_[0].kind->trials;
+  k.way = preparing_[0].turn.way;
   comm_.planner().known().learn(k);
 }
 
@@ -239,6 +243,7 @@ Result<bool> Batch::stepCollectives() {
   TUTTI_ASSIGN(const Progress progress, current_->step());
   if (progress == Progress::Done) {
     comm_.watchdog().recorder().leave();
+    if (isTimed()) preparing_[0].kind->trials.record(preparing_[0].turn.way, nowNs() - beganNs_);
     if (events_) events_->endCollectives();
     current_ = nullptr;
     if (comm_.resultChecks() != nullptr) beginComparing();
@@ -265,7 +270,7 @@ Progress Batch::progress(bool moved) const {
 }
 
 int Batch::waitingOn() const {
-  if (counts_ != nullptr) return counts_->batch != nullptr ? counts_->batch->waitingOn() : -1;
+  if (exchange_ != nullptr) return exchange_->batch != nullptr ? exchange_->batch->waitingOn() : -1;
   if (!prepared_) return comm_.links().openingTo();
   const int collective = current_ != nullptr ? current_->waitingOn() : -1;
   return collective >= 0 ? collective : pointToPoint_.waitingOn();
@@ -277,7 +282,7 @@ const WaitingMessage* Batch::waitingMessage() const {
 }
 
 void Batch::abandon() {
-  if (counts_ != nullptr && counts_->running()) counts_->batch->abandon();
+  if (exchange_ != nullptr && exchange_->running()) exchange_->batch->abandon();
   if (!prepared_) return;  // nothing has been enqueued
   if (current_ != nullptr) current_->abandon();
   pointToPoint_.abandon();

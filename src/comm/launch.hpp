@@ -64,7 +64,7 @@ class Batch : public Task {
   Result<Progress> step() override;
   int waitingOn() const override;
   const WaitingMessage* waitingMessage() const override;
-  bool preparing() const override { return !prepared_ && !(counts_ != nullptr && counts_->running()); }
+  bool preparing() const override { return !prepared_ && !(exchange_ != nullptr && exchange_->running()); }
   void abandon() override;
 
  protected:
@@ -100,8 +100,9 @@ class Batch : public Task {
   virtual bool mayHaveOpened();
   /// A message like this may come again.
   virtual void learn(const Call& call, const PointToPointOp& op, const CallRecord& record);
-  /// An AllGather of everyone's counts, for an AllToAllv whose blocks pass through other ranks.
-  struct CountsExchange {
+  /// An AllGather of a few numbers of everyone's: the counts of an AllToAllv whose blocks pass through other ranks, or
+  /// the times of ways that were tried.
+  struct Exchange {
     std::vector<uint64_t> mine, told;
     std::unique_ptr<Pending<Blobs>> gather;  // of ranks whose endpoints carry device memory: by the control plane; or
     std::unique_ptr<Batch> batch;
@@ -110,14 +111,23 @@ class Batch : public Task {
   /// A call that is being prepared.
   struct Preparing {
     bool resident = false;                   // goes by blocks on the device
+    Learning::Kind* kind = nullptr;          // of call that may go by several ways
+    Trials::Turn turn;                       // of it
     std::shared_ptr<const PlanEntry> entry;  // of a collective
     Endpoint* endpoint = nullptr;            // of a send or receive
   };
+  /// Whether it has one call, whose time says how fast its way is.
+  bool isTimed() const { return calls_.size() == 1 && preparing_[0].turn.timed; }
   void beginComparing();
   Result<bool> compare();
-  Result<bool> learnCounts();
+  Result<bool> prepareCalls();
+  Result<bool> chooseWay(const Call& call);
+  Result<bool> planWays(const Call& call, Learning::Kind* kind);
+  Result<bool> compareWays(const Call& call, Learning::Kind* kind);
   Result<bool> exchangeCounts(Call* call);
-  void beginExchange();
+  /// The numbers of all ranks, by rank; none as long as they are under way.
+  Result<std::optional<std::vector<uint64_t>>> exchanged(const std::function<std::vector<uint64_t>()>& mine);
+  void beginExchange(std::vector<uint64_t> mine);
   Result<bool> makePlans();
   Result<bool> makePlan(size_t index);
   void finishPreparing();
@@ -131,11 +141,12 @@ class Batch : public Task {
   bool told_ = false;  // the others of how it ended, and nobody has waited for what they say
   bool prepared_ = false;
   // While it prepares.
-  std::vector<Preparing> preparing_;        // by call, as far as the counts are known
-  std::unique_ptr<CountsExchange> counts_;  // of the next call
-  bool nextResident_ = false;               // as Preparing::resident, of that
-  size_t numOpen_ = SIZE_MAX;               // endpoints when plans were last asked for
-  Status refused_;                          // what task() has found out
+  std::vector<Preparing> preparing_;    // by call, as far as the counts are known
+  std::unique_ptr<Exchange> exchange_;  // before the next call
+  std::optional<Preparing> coming_;     // that call, once its way is known
+  int64_t beganNs_ = 0;                 // the one call, if it is timed
+  size_t numOpen_ = SIZE_MAX;           // endpoints when plans were last asked for
+  Status refused_;                      // what task() has found out
   size_t* unprepared_ = nullptr;
   MadeBy madeBy_ = MadeBy::Call;
   std::unique_ptr<CallEvents> events_;  // null where no profiler hears of it

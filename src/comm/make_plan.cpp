@@ -4,6 +4,7 @@
 #include "src/base/log.hpp"
 #include "src/comm/comm.hpp"
 #include "src/comm/executor.hpp"
+#include "src/comm/schedules.hpp"
 #include "src/exec/cuda/one_pass.hpp"
 #include "src/plan/fit.hpp"
 #include "src/schedule/passes.hpp"
@@ -11,84 +12,6 @@
 
 namespace tutti {
 namespace {
-
-// Passes that look at all ranks' schedules cost time and memory that grow with the square of the rank count.
-constexpr int kMostRanksForDirect = 64;
-
-std::vector<Block> blocksOf(const std::vector<size_t>& counts, const std::vector<size_t>& displs) {
-  std::vector<Block> blocks;
-  for (size_t i = 0; i < counts.size(); ++i) blocks.push_back({displs[i], counts[i]});
-  return blocks;
-}
-
-Layout layoutOf(const Schedule& schedule, const Call& call) {
-  if (!call.counts) return evenLayout(schedule, call.count, dataTypeBytes(call.dtype));
-  const Counts& c = *call.counts;
-  const Geometry& g = geometryOf(call.collective);
-  const auto blocks = [&](const Side& side, const std::vector<size_t>& counts, const std::vector<size_t>& displs) {
-    return side.content == Content::Blocks ? blocksOf(counts, displs) : std::vector<Block>{{0, call.count}};
-  };
-  return {blocks(g.input, c.sendCounts, c.sendDispls), blocks(g.output, c.recvCounts, c.recvDispls), c.all};
-}
-
-Schedule ownSchedule(const Choice& choice, const Shape& shape) {
-  if (!choice.ready) return choice.algorithm->build(shape);
-  return (shape.inPlace ? *choice.ready->inPlace : *choice.ready->outOfPlace)[static_cast<size_t>(shape.rank)];
-}
-
-std::vector<Schedule> allRanks(const Choice& choice, Shape shape) {
-  std::vector<Schedule> schedules;
-  for (shape.rank = 0; shape.rank < shape.nRanks; ++shape.rank) schedules.push_back(ownSchedule(choice, shape));
-  return schedules;
-}
-
-/// A value that passes through scratch only has a size that the op does not show.
-bool hidesSizes(const Schedule& schedule) {
-  for (const Lane& lane : schedule.lanes) {
-    for (const Op& op : lane.ops) {
-      bool shown = op.token || (op.hasDst && op.dst.buffer != Buffer::Scratch);
-      for (const Chunk& source : op.sources) shown = shown || source.buffer != Buffer::Scratch;
-      if (!shown) return true;
-    }
-  }
-  return false;
-}
-
-bool allAlike(const std::vector<Block>& blocks) {
-  return std::all_of(blocks.begin(), blocks.end(), [&](const Block& b) { return b.count == blocks.front().count; });
-}
-
-struct Rewrites {
-  bool ordered = false;
-  bool direct = false;
-};
-
-/// Of the values that ops of a call handle.
-size_t chunkBytes(const Shape& shape, const Schedule& schedule) {
-  return isOneVector(shape.collective) ? shape.bytes / static_cast<size_t>(schedule.nChunks) : shape.bytes;
-}
-
-/// A message of several chunks needs a whole slice.
-bool staggers(const Choice& choice, const Shape& shape, const Schedule& schedule) {
-  const bool levels = choice.algorithm != nullptr && choice.algorithm->hasLevels() && !choice.joined;
-  return levels && startsApart(chunkBytes(shape, schedule), schedule.nChannels, shape.slotBytes);
-}
-
-/// This rank's schedule.  Passes that need all ranks' schedules run only where they are needed.
-Schedule buildSchedule(const Choice& choice, const Shape& shape, const Rewrites& rewrites, const Call& call) {
-  Schedule mine = fuse(ownSchedule(choice, shape));
-  const Layout layout = layoutOf(mine, call);
-  const bool direct = rewrites.direct && shape.nRanks <= kMostRanksForDirect;
-  const bool alike = allAlike(layout.input) && allAlike(layout.output);
-  const bool origins = (rewrites.ordered || hidesSizes(mine)) && !alike && layout.values.empty();
-  if (!rewrites.ordered && !direct && !origins) return mine;
-  std::vector<Schedule> all = allRanks(choice, shape);
-  if (rewrites.ordered) all = makeReproducible(all);
-  for (Schedule& schedule : all) schedule = direct ? fuseForDirect(schedule) : fuse(schedule);
-  if (origins) all = markOrigins(all);
-  if (direct) all = markDirect(all);
-  return all[static_cast<size_t>(shape.rank)];
-}
 
 bool isInPlace(const Call& call, int rank) {
   const bool premul = call.custom != nullptr && call.custom->function == nullptr;  // works on a scaled copy
@@ -138,9 +61,10 @@ PlanKey CallPlanner::keyOf(const Call& call) const {
   return key;
 }
 
-Result<std::shared_ptr<const PlanEntry>> CallPlanner::plan(const Call& call, bool resident) {
+Result<std::shared_ptr<const PlanEntry>> CallPlanner::plan(const Call& call, bool resident, uint8_t way) {
   PlanKey key = keyOf(call);
   key.resident = resident;
+  key.way = way;
   if (std::shared_ptr<const PlanEntry> found = plans_.find(key)) return found;
   auto making = std::ranges::find(making_, key, &Making::key);
   if (making == making_.end()) {
@@ -241,22 +165,29 @@ PlanEntry CallPlanner::onePass(const Call& call, const Shape& shape) const {
   return entry;
 }
 
-/// By the choice; choice->nChannels becomes what the schedule has.
-Result<Schedule> CallPlanner::scheduleFor(const Call& call, const PlanKey& key, Shape shape, Choice* choice) {
-  const size_t leastMapped = leastMappedBytes(choice->overrides.protocol);
-  PlanRequest chosenBy = planRequest(shape);
-  chosenBy.overrides = choice->overrides;
-  shape.parts = choice->parts;
-  if (choice->joined) shape.messageBytes = chosenBy.joinBytes;
+Shape CallPlanner::shapeFor(const Choice& choice, Shape shape) const {
+  shape.parts = choice.parts;
+  if (choice.joined) shape.messageBytes = planRequest(shape).joinBytes;
+  return shape;
+}
+
+Rewrites CallPlanner::rewritesFor(const Choice& choice, const Shape& shape, const PlanKey& key) const {
+  const size_t leastMapped = leastMappedBytes(choice.overrides.protocol);
   // Blocks read what others lend where it lies, and messages that they would rather send inline they do.
   const bool residentDirect = key.resident && comm_.layout().oneLaunch && leastMapped < SIZE_MAX;
   const bool mapped = !key.resident && mayLendMapped(shape, leastMapped);
-  const bool lends = !comm_.layout().anyCuda() && choice->protocol == Protocol::Direct;
+  const bool lends = !comm_.layout().anyCuda() && choice.protocol == Protocol::Direct;
   // Several chunks are gathered into a message: nothing is read where it lies.
   const auto puts = [](const std::optional<LinkProfile>& link) { return link && link->puts; };
   const bool posts = puts(state_.links.process) || puts(state_.links.intra) || puts(state_.links.inter);
-  const bool direct = !choice->joined && (residentDirect || mapped || lends || posts);
-  Schedule schedule = buildSchedule(*choice, shape, {key.ordered, direct}, call);
+  return {key.ordered, !choice.joined && (residentDirect || mapped || lends || posts)};
+}
+
+/// choice->nChannels becomes what the schedule has.  shape: with shapeFor().
+Result<Schedule> CallPlanner::scheduleFor(const Call& call, const PlanKey& key, const Shape& shape, Choice* choice) {
+  PlanRequest chosenBy = planRequest(shape);
+  chosenBy.overrides = choice->overrides;
+  Schedule schedule = buildSchedule(*choice, shape, rewritesFor(*choice, shape, key), call);
   if (!choice->ready && !key.ordered && publishes(chosenBy, *choice->algorithm)) schedule = publish(schedule);
   if (key.resident) fitToBlocks(choice, schedule.lanes.size(), comm_.layout().residentLanes);
   if (choice->nChannels > 1) schedule = replicate(schedule, choice->nChannels);
@@ -275,14 +206,14 @@ Result<CallPlanner::Making> CallPlanner::beginPlan(const Call& call, const PlanK
     making.entry = onePass(call, shape);
     return making;
   }
-  TUTTI_ASSIGN(making.choice, choosePlan(shape, call, key.resident));
+  TUTTI_ASSIGN(making.choice, choosePlan(shape, call, key));
   Choice& choice = making.choice;
   if (choice.ready && key.inPlace && choice.ready->inPlace == nullptr) {
     shape.inPlace = false;
     making.entry.copiedBytes = extentsOf(call, comm_.rank(), comm_.nRanks()).sendBytes;
     TUTTI_TRY(asStatus(comm_.executor().workspace(making.entry.copiedBytes)));
   }
-  TUTTI_ASSIGN(making.schedule, scheduleFor(call, key, shape, &choice));
+  TUTTI_ASSIGN(making.schedule, scheduleFor(call, key, shapeFor(choice, shape), &choice));
   making.entry.algorithm = choice.name();
   making.entry.protocol = choice.protocol;
   making.entry.nChannels = choice.nChannels;

@@ -91,6 +91,7 @@ Status CallPlanner::setUp() {
   setStreamingThreshold(static_cast<size_t>(state_.calibration.streamFromBytes));
   TUTTI_ASSIGN(const int64_t explain, configInteger("TUTTI_EXPLAIN"));
   state_.explain = explain != 0 && comm_.rank() == 0;
+  TUTTI_TRY(setUpLearning());
   state_.links = linkUse(comm_.links(), comm_.layout().nodes, linkKinds(comm_.settings().table));
   priceHostLinks();
   setUpDeviceCosts();
@@ -98,6 +99,16 @@ Status CallPlanner::setUp() {
   estimates_ = sharedEstimates(planRequest(shapeOf(Call{}, PlanKey{})), state_.calibration);
   if (state_.blocks)
     blockEstimates_ = sharedEstimates(planRequest(shapeOf(Call{}, PlanKey{}), true), state_.calibration);
+  return {};
+}
+
+// Ranks on CUDA devices enqueue calls, and nobody on the host hears how long one took.
+Status CallPlanner::setUpLearning() {
+  constexpr int kMostRanks = 64;
+  TUTTI_ASSIGN(const int64_t level, configInteger("TUTTI_LEARN"));
+  const bool can = !comm_.layout().anyCuda() && comm_.nRanks() > 1 && comm_.nRanks() <= kMostRanks;
+  if (level == 0 || !can || comm_.settings().reproducible) return {};
+  learning_ = std::make_unique<Learning>(level == 1 ? Learning::Among::SameBits : Learning::Among::All);
   return {};
 }
 
@@ -182,7 +193,9 @@ Result<bool> CallPlanner::hearAdvice(const Call& call) {
   });
 }
 
-Result<Choice> CallPlanner::choosePlan(const Shape& shape, const Call& call, bool resident) {
+Result<Choice> CallPlanner::choosePlan(const Shape& shape, const Call& call, const PlanKey& key) {
+  if (key.way > 0) return chooseWay(call, learning_->kindOf(call)->ways[key.way]);
+  const bool resident = key.resident;
   PlanRequest request = planRequest(shape, resident);
   request.wholeTable = state_.explain;
   TUTTI_ASSIGN(Choice choice, ::tutti::plan(request, state_.calibration, estimatesFor(resident)));
@@ -230,6 +243,8 @@ Result<CallEstimate> CallPlanner::estimate(const Call& call) const {
     return CallEstimate{onePassUs(*state_.blocks, bytes), "onepass", Protocol::Direct, 1};
   }
   PlanRequest request = planRequest(shape, resident);
+  if (const auto way = learning_ ? learning_->taken(call) : std::nullopt)
+    way->addTo(shape.collective, &request.overrides);
   TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, state_.calibration, estimatesFor(resident)));
   request.overrides = choice.overrides;
   CallEstimate estimate{choice.costUs, choice.name(), choice.protocol, choice.nChannels, choice.joined};

@@ -5,7 +5,7 @@ namespace tutti {
 bool PlanKey::operator==(const PlanKey& o) const {
   const bool sameCounts = counts == o.counts || (counts && o.counts && *counts == *o.counts);
   return collective == o.collective && dtype == o.dtype && ordered == o.ordered && inPlace == o.inPlace &&
-         resident == o.resident && root == o.root && count == o.count && sameCounts;
+         resident == o.resident && way == o.way && root == o.root && count == o.count && sameCounts;
 }
 
 size_t PlanKey::hash() const {
@@ -14,6 +14,7 @@ size_t PlanKey::hash() const {
   mix(static_cast<size_t>(collective) << 8 | static_cast<size_t>(dtype) << 2 | size_t{ordered} << 1 | size_t{inPlace});
   mix(static_cast<size_t>(root));
   mix(count << 1 | size_t{resident});
+  mix(way);
   if (counts) {
     for (const auto* list :
          {&counts->sendCounts, &counts->sendDispls, &counts->recvCounts, &counts->recvDispls, &counts->all}) {

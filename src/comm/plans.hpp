@@ -21,6 +21,7 @@ struct PlanKey {
   bool ordered = false;  // operands are combined in rank order (reproducible sums, operators that do not commute)
   bool inPlace = false;
   bool resident = false;  // walked by blocks on the device
+  uint8_t way = 0;        // of those that are tried (learning.hpp); 0: the planner's choice
   int root = 0;
   size_t count = 0;
   std::shared_ptr<const Counts> counts;

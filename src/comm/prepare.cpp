@@ -45,82 +45,132 @@ Task* Batch::task() {
 
 Result<Progress> Batch::prepare() {
   TUTTI_TRY(refused_);
-  TUTTI_ASSIGN(const bool counted, learnCounts());
-  if (!counted) return Progress::Blocked;
+  TUTTI_ASSIGN(const bool ready, prepareCalls());
+  if (!ready) return Progress::Blocked;
   TUTTI_ASSIGN(const bool made, makePlans());
   if (!made) return Progress::Blocked;
   finishPreparing();
   return Progress::Moved;
 }
 
-/// Call by call, as the exchanges are calls of their own, which all ranks make in the same order.
-Result<bool> Batch::learnCounts() {
+/// What has to be known before there are plans.  Call by call, as the exchanges are calls of their own, which all ranks
+/// make in the same order.
+Result<bool> Batch::prepareCalls() {
   while (preparing_.size() < calls_.size()) {
     Call& call = calls_[preparing_.size()];
-    if (counts_ == nullptr) {
-      TUTTI_ASSIGN(const bool advised, comm_.planner().hearAdvice(call));
-      if (!advised) return false;
-      TUTTI_TRY(reserveWorkspace(call));
-      const bool collective = call.kind == CallKind::Collective;
-      const bool resident = collective && goesByKernels(call);
-      TUTTI_ASSIGN(const bool all, collective ? comm_.planner().needsAllCounts(call, resident) : Result<bool>(false));
-      if (!all) {
-        preparing_.push_back({.resident = resident});
-        continue;
-      }
-      nextResident_ = resident;
+    if (!coming_) {
+      TUTTI_ASSIGN(const bool chosen, chooseWay(call));
+      if (!chosen) return false;
     }
-    TUTTI_ASSIGN(const bool known, exchangeCounts(&call));
-    if (!known) return false;
-    preparing_.push_back({.resident = nextResident_});
+    TUTTI_ASSIGN(const bool all, call.kind == CallKind::Collective
+                                     ? comm_.planner().needsAllCounts(call, coming_->resident)
+                                     : Result<bool>(false));
+    if (all) {
+      TUTTI_ASSIGN(const bool known, exchangeCounts(&call));
+      if (!known) return false;
+    }
+    preparing_.push_back(std::move(*coming_));
+    coming_.reset();
+  }
+  return true;
+}
+
+/// What the call takes is in coming_ then.
+Result<bool> Batch::chooseWay(const Call& call) {
+  TUTTI_ASSIGN(const bool advised, comm_.planner().hearAdvice(call));
+  if (!advised) return false;
+  Preparing coming;
+  Learning* const learning = madeBy_ == MadeBy::Library ? nullptr : comm_.planner().learning();
+  if (learning != nullptr) coming.kind = learning->kindOf(call);
+  if (coming.kind != nullptr) {
+    TUTTI_ASSIGN(const bool compared, compareWays(call, coming.kind));
+    if (!compared) return false;
+    coming.turn = coming.kind->trials.take();
+  }
+  TUTTI_TRY(reserveWorkspace(call));
+  coming.resident = call.kind == CallKind::Collective && goesByKernels(call);
+  coming_ = std::move(coming);
+  return true;
+}
+
+Result<bool> Batch::compareWays(const Call& call, Learning::Kind* kind) {
+  Trials& trials = kind->trials;
+  if (trials.wants() == Trials::Wants::Ways) {
+    TUTTI_ASSIGN(kind->ways, comm_.planner().waysOf(call));
+    trials.offer(static_cast<int>(kind->ways.size()));
+  }
+  TUTTI_ASSIGN(const bool planned, planWays(call, kind));
+  if (!planned) return false;
+  if (trials.wants() == Trials::Wants::Nothing) return true;
+  TUTTI_ASSIGN(const auto times, exchanged([&] { return trials.times(); }));
+  if (!times) return false;
+  trials.settle(*times, callIsRooted(call));
+  if (trials.settled()) comm_.planner().tellLearned(call, *kind);
+  return true;
+}
+
+/// All before the first one is tried: a rank that makes a plan would disturb others of its core, whose calls are timed.
+Result<bool> Batch::planWays(const Call& call, Learning::Kind* kind) {
+  if (kind->planned < kind->ways.size()) TUTTI_TRY(comm_.links().poll());
+  for (; kind->planned < kind->ways.size(); ++kind->planned) {
+    TUTTI_ASSIGN(const auto entry, comm_.planner().plan(call, false, kind->planned));
+    if (entry == nullptr) return false;
   }
   return true;
 }
 
 Result<bool> Batch::exchangeCounts(Call* call) {
-  const auto n = static_cast<size_t>(comm_.nRanks());
-  if (counts_ == nullptr) {
-    counts_ = std::make_unique<CountsExchange>();
+  const auto mine = [call] {
     const Counts& own = *call->counts;
-    counts_->mine.assign(own.sendCounts.begin(), own.sendCounts.end());
-    counts_->mine.insert(counts_->mine.end(), own.recvCounts.begin(), own.recvCounts.end());
-    counts_->told.resize(2 * n * n);
-    beginExchange();
-  }
-  std::vector<uint64_t>& told = counts_->told;
-  if (counts_->gather != nullptr) {
-    TUTTI_ASSIGN(const Blobs all, counts_->gather->poll());
-    if (all.empty()) return false;
-    const size_t bytes = counts_->mine.size() * sizeof(uint64_t);
-    for (size_t r = 0; r < n; ++r) {
-      if (all[r].size() != bytes) return remoteError("rank ", r, " tells other counts than AllToAllv's");
-      std::memcpy(told.data() + r * 2 * n, all[r].data(), bytes);
-    }
-  } else {
-    TUTTI_ASSIGN(const Progress progress, counts_->batch->step());
-    if (progress != Progress::Done) return false;
-  }
-  const std::unique_ptr<CountsExchange> done = std::move(counts_);
-  TUTTI_TRY(keepCounts(done->told, call));
+    std::vector<uint64_t> counts(own.sendCounts.begin(), own.sendCounts.end());
+    counts.insert(counts.end(), own.recvCounts.begin(), own.recvCounts.end());
+    return counts;
+  };
+  TUTTI_ASSIGN(const auto told, exchanged(mine));
+  if (!told) return false;
+  TUTTI_TRY(keepCounts(*told, call));
   return true;
 }
 
-void Batch::beginExchange() {
-  std::vector<uint64_t>& mine = counts_->mine;
+Result<std::optional<std::vector<uint64_t>>> Batch::exchanged(const std::function<std::vector<uint64_t>()>& mine) {
+  using Numbers = std::optional<std::vector<uint64_t>>;
+  if (exchange_ == nullptr) beginExchange(mine());
+  std::vector<uint64_t>& told = exchange_->told;
+  if (exchange_->gather != nullptr) {
+    TUTTI_ASSIGN(const Blobs all, exchange_->gather->poll());
+    if (all.empty()) return Numbers();
+    const size_t bytes = exchange_->mine.size() * sizeof(uint64_t);
+    for (size_t r = 0; r < all.size(); ++r) {
+      if (all[r].size() != bytes) return remoteError("rank ", r, " tells other counts than AllToAllv's");
+      std::memcpy(told.data() + r * exchange_->mine.size(), all[r].data(), bytes);
+    }
+  } else {
+    TUTTI_ASSIGN(const Progress progress, exchange_->batch->step());
+    if (progress != Progress::Done) return Numbers();
+  }
+  const std::unique_ptr<Exchange> done = std::move(exchange_);
+  return Numbers(std::move(done->told));
+}
+
+void Batch::beginExchange(std::vector<uint64_t> mine) {
+  exchange_ = std::make_unique<Exchange>();
+  exchange_->mine = std::move(mine);
+  const std::vector<uint64_t>& numbers = exchange_->mine;
+  exchange_->told.resize(numbers.size() * static_cast<size_t>(comm_.nRanks()));
   if (comm_.layout().anyCuda()) {
-    const std::string text(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof mine[0]);
-    counts_->gather = comm_.control().beginAllGather(text);
+    const std::string text(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof numbers[0]);
+    exchange_->gather = comm_.control().beginAllGather(text);
     return;
   }
-  Call exchange;
-  exchange.collective = Collective::AllGather;
-  exchange.sendbuff = mine.data();
-  exchange.recvbuff = counts_->told.data();
-  exchange.count = mine.size();
-  exchange.dtype = tuttiUint64;
-  counts_->batch = std::make_unique<Batch>(comm_);
-  counts_->batch->isOwn();
-  counts_->batch->add(exchange, nullptr);
+  Call call;
+  call.collective = Collective::AllGather;
+  call.sendbuff = numbers.data();
+  call.recvbuff = exchange_->told.data();
+  call.count = numbers.size();
+  call.dtype = tuttiUint64;
+  exchange_->batch = std::make_unique<Batch>(comm_);
+  exchange_->batch->isOwn();
+  exchange_->batch->add(call, nullptr);
 }
 
 bool Batch::mayHaveOpened() { return std::exchange(numOpen_, comm_.links().numOpen()) != comm_.links().numOpen(); }
@@ -142,7 +192,7 @@ Result<bool> Batch::makePlan(size_t index) {
   Preparing& preparing = preparing_[index];
   if (call.kind == CallKind::Collective) {
     if (preparing.entry == nullptr) {
-      TUTTI_ASSIGN(preparing.entry, comm_.planner().plan(call, preparing.resident));
+      TUTTI_ASSIGN(preparing.entry, comm_.planner().plan(call, preparing.resident, preparing.turn.way));
     }
     return preparing.entry != nullptr;
   }

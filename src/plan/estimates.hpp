@@ -136,6 +136,7 @@ class Estimates {
     bool inPlace, commutative, uneven, whole, direct;
     size_t boardBytes, joinBytes;
     int mostChannels, mostLanes;
+    double within;
     bool operator==(const Call&) const = default;
   };
   struct Kept {

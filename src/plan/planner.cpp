@@ -197,7 +197,7 @@ class Comparison {
     std::stable_sort(open_.begin(), open_.end(), [&](const Asked& a, const Asked& b) { return costOf(a) < costOf(b); });
     for (const Asked& asked : open_) {
       Candidate& row = choice_->table[asked.row];
-      if (row.comparedUs() > best && !r_.wholeTable) break;
+      if (row.comparedUs() > best * r_.within && !r_.wholeTable) break;
       TUTTI_ASSIGN(const CostEstimate cost, asked.estimates->cost(*asked.request, c_, wayOf(row)));
       row.atLeast = false;
       set(&row, cost, asked.scale);
@@ -315,7 +315,7 @@ Result<Choice> planAnew(const PlanRequest& r, const Calibration& c, Estimates* e
   Comparison comparison(r, c, estimates, &best);
   const std::optional<TunedWay> tuned = usableTuning(r, best);
   if (tuned) comparison.addTuned(*findAlgorithm(r.shape.collective, tuned->algorithm), *tuned);
-  if (!tuned || r.wholeTable) considerAlgorithms(r, &comparison, &best);
+  if (!tuned || r.wholeTable || r.within > 1) considerAlgorithms(r, &comparison, &best);
   considerReady(r, c, &best);
   TUTTI_TRY(comparison.settle());
   takeCheapest(&best);

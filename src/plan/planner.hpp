@@ -78,6 +78,8 @@ struct PlanRequest {
   /// Those that may serve the call, and, where TUTTI_ALGO names a plan and none of those is of that name, why.
   std::vector<ReadyPlan> ready;
   std::string whyNoneReady;
+  /// Candidates that may cost up to so many times what the cheapest does are estimated, too.
+  double within = 1;
   /// The table says what every candidate costs; else of some only that they are dearer than the best.  The choice is
   /// the same.
   bool wholeTable = false;

@@ -1,0 +1,57 @@
+#include "src/comm/learning.hpp"
+
+namespace tutti {
+namespace {
+
+/// Programs make few kinds of calls; of those that come later nothing is learned.
+constexpr size_t kMostKinds = 4096;
+
+}  // namespace
+
+void TriedWay::addTo(Collective collective, Overrides* overrides) const {
+  if (planned) return;
+  overrides->algorithm[static_cast<size_t>(collective)] = algorithm;
+  overrides->protocol = protocol;
+  overrides->joined = joined;
+  overrides->strict = false;
+}
+
+std::string describe(const TriedWay& way) {
+  if (way.algorithm == nullptr) return "a plan of its own";
+  return cat(way.algorithm->name, ", ", protocolName(way.protocol), way.joined ? ", chunks joined" : "");
+}
+
+Learning::Key Learning::keyOf(const Call& call) {
+  if (call.collective == Collective::Barrier) return {call.collective, tuttiInt8, tuttiSum, 0, 0};
+  const bool reduces = callReduces(call);
+  return {call.collective, call.dtype, reduces ? call.op : tuttiSum, callIsRooted(call) ? call.root : 0, call.count};
+}
+
+Learning::Kind* Learning::kindOf(const Call& call) {
+  if (call.kind != CallKind::Collective || call.counts || call.custom != nullptr) return nullptr;
+  if (call.count == 0 && call.collective != Collective::Barrier) return nullptr;
+  const Key key = keyOf(call);
+  const auto found = kinds_.find(key);
+  if (found != kinds_.end()) return &found->second;
+  return kinds_.size() < kMostKinds ? &kinds_[key] : nullptr;
+}
+
+std::optional<TriedWay> Learning::taken(const Call& call) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = taken_.find(keyOf(call));
+  if (found == taken_.end()) return std::nullopt;
+  return found->second;
+}
+
+void Learning::settled(const Call& call, const Kind& kind) {
+  const std::lock_guard lock(mutex_);
+  taken_[keyOf(call)] = kind.ways[kind.trials.taken()];
+}
+
+void Learning::clear() {
+  kinds_.clear();
+  const std::lock_guard lock(mutex_);
+  taken_.clear();
+}
+
+}  // namespace tutti

@@ -1,0 +1,68 @@
+// What a communicator learns about its calls while it makes them: which way is the fastest for each kind (TUTTI_LEARN).
+//
+// Calls of the same kind have all arguments alike but the buffers.  Of each kind the first calls go by the planner's
+// choice; then a few ways that are expected to cost little take turns, and the times of all ranks decide
+// (src/plan/trials.hpp).  All ranks do so at the same calls, as they make the same ones.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "src/collective/call.hpp"
+#include "src/plan/planner.hpp"
+#include "src/plan/trials.hpp"
+
+namespace tutti {
+
+/// How a call may be carried out, in the terms of the planner's table.
+struct TriedWay {
+  const Algorithm* algorithm = nullptr;  // null: a plan that is no algorithm
+  Protocol protocol = Protocol::Slots;
+  bool joined = false;
+  bool planned = true;  // the planner's choice
+
+  /// Puts it into overrides, unless the planner chooses it anyway.
+  void addTo(Collective collective, Overrides* overrides) const;
+};
+/// "twoshot, slots".
+std::string describe(const TriedWay& way);
+
+/// One thread at a time, but for taken().
+class Learning {
+ public:
+  enum class Among : uint8_t {
+    SameBits,  // ways that give the bits that the planner's choice gives
+    All,       // sums of floating-point numbers may be rounded in another order
+  };
+  explicit Learning(Among among) : among_(among) {}
+  Among among() const { return among_; }
+
+  struct Kind {
+    Trials trials;
+    std::vector<TriedWay> ways;  // [0]: the planner's; empty before they are asked for
+    uint8_t planned = 0;         // of those, from the first one on
+  };
+  /// Null: nothing is learned about such calls.
+  Kind* kindOf(const Call& call);
+  /// What was found for calls like this one.  Any thread.
+  std::optional<TriedWay> taken(const Call& call) const;
+  /// The trials of the kind have come to an end, for now: others hear of it.
+  void settled(const Call& call, const Kind& kind);
+
+  void clear();
+
+ private:
+  using Key = std::tuple<Collective, tuttiDataType_t, tuttiRedOp_t, int, size_t>;
+  static Key keyOf(const Call& call);
+
+  const Among among_;
+  std::map<Key, Kind> kinds_;
+  mutable std::mutex mutex_;  // of taken_
+  std::map<Key, TriedWay> taken_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,113 @@
+#include "src/schedule/rounding.hpp"
+
+#include <algorithm>
+
+#include "src/schedule/chunk_numbers.hpp"
+#include "src/schedule/lane_machine.hpp"
+
+namespace tutti {
+namespace {
+
+/// The finaliser of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+uint64_t mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+uint64_t mix(uint64_t a, uint64_t b) { return mix(mix(a) + b); }
+
+/// Symbolic runs of all lanes.  Values are numbers of hashes; a chunk's index is no part of them.
+class Rounding {
+ public:
+  Rounding(const std::vector<Schedule>& schedules, bool roundsPerOp)
+      : schedules_(schedules), roundsPerOp_(roundsPerOp) {
+    size_t total = 0;
+    for (const Schedule& s : schedules_) {
+      first_.push_back(total);
+      numbers_.emplace_back(s);
+      total += numbers_.back().size();
+    }
+    held_.resize(total, -1);
+    for (const Schedule& s : schedules_) {
+      for (int c = 0; c < s.inputChunks(); ++c) held(s, in(c)) = number(mix(static_cast<uint64_t>(s.rank) + 1));
+    }
+  }
+
+  std::optional<uint64_t> run() {
+    const int slots = std::ranges::max_element(schedules_, {}, &Schedule::slotsNeeded)->slotsNeeded;
+    for (size_t lane = 0; lane < schedules_.front().lanes.size(); ++lane) {
+      LaneMachine machine(schedules_, static_cast<int>(lane), slots);
+      const bool completed = machine.run([&](int rank, int op, std::span<const int32_t> received) {
+        return execute(schedules_[static_cast<size_t>(rank)], lane, static_cast<size_t>(op), received);
+      });
+      if (!completed) return std::nullopt;
+    }
+    return results();
+  }
+
+ private:
+  int32_t& held(const Schedule& s, Chunk chunk) {
+    const auto rank = static_cast<size_t>(s.rank);
+    return held_[first_[rank] + numbers_[rank].of(chunk)];
+  }
+
+  int32_t number(uint64_t hash) {
+    hashes_.push_back(hash);
+    return static_cast<int32_t>(hashes_.size()) - 1;
+  }
+
+  int32_t execute(const Schedule& s, size_t lane, size_t at, std::span<const int32_t> received) {
+    const Op& op = s.lanes[lane].ops[at];
+    operands_.clear();
+    for (const Chunk source : op.sources) operands_.push_back(held(s, source));
+    operands_.insert(operands_.end(), received.begin(), received.end());
+    if (operands_.empty() || std::ranges::find(operands_, -1) != operands_.end()) return LaneMachine::kStop;
+    const int32_t value = operands_.size() == 1 ? operands_[0] : number(sum());
+    if (op.hasDst) held(s, op.dst) = value;
+    return value;
+  }
+
+  uint64_t hashOf(int32_t value) const { return hashes_[static_cast<size_t>(value)]; }
+
+  uint64_t sum() const {
+    uint64_t sum = hashOf(operands_[0]);
+    for (size_t i = 1; i < operands_.size(); ++i) {
+      const uint64_t operand = hashOf(operands_[i]);
+      sum = mix(std::min(sum, operand), std::max(sum, operand));
+    }
+    return roundsPerOp_ && operands_.size() > 2 ? mix(sum, operands_.size()) : sum;
+  }
+
+  std::optional<uint64_t> results() {
+    uint64_t all = 0;
+    for (const Schedule& s : schedules_) {
+      std::vector<uint64_t> ofRank;
+      for (int c = 0; c < s.outputChunks(); ++c) {
+        if (held(s, out(c)) < 0) return std::nullopt;
+        ofRank.push_back(hashOf(held(s, out(c))));
+      }
+      const bool alike = std::ranges::all_of(ofRank, [&](uint64_t hash) { return hash == ofRank[0]; });
+      if (alike) ofRank.resize(std::min<size_t>(ofRank.size(), 1));
+      for (const uint64_t hash : ofRank) all = mix(all, hash);
+      all = mix(all, ofRank.size());
+    }
+    return all;
+  }
+
+  const std::vector<Schedule>& schedules_;
+  const bool roundsPerOp_;
+  std::vector<ChunkNumbers> numbers_;
+  std::vector<size_t> first_;     // where each rank's chunks begin in held_
+  std::vector<int32_t> held_;     // the value of every chunk of every rank; -1: none
+  std::vector<uint64_t> hashes_;  // by value
+  std::vector<int32_t> operands_;
+};
+
+}  // namespace
+
+std::optional<uint64_t> roundingOf(const std::vector<Schedule>& schedules, bool roundsPerOp) {
+  return Rounding(schedules, roundsPerOp).run();
+}
+
+}  // namespace tutti

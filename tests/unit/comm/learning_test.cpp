@@ -1,0 +1,135 @@
+// TUTTI_LEARN: whatever is tried, results are right, and, but for TUTTI_LEARN=2, have the same bits in every call.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+
+#include "src/comm/handle.hpp"
+#include "tests/support/ranks.hpp"
+#include "tests/support/variable.hpp"
+
+using namespace tutti;
+using namespace tutti::test;
+
+namespace {
+
+// More than the trials of a kind take.
+constexpr int kCalls = 120;
+constexpr size_t kCount = 1500;
+
+/// Sums of these depend on the order of the operands in most elements.
+std::vector<float> inputOf(int rank) {
+  std::vector<float> in(kCount);
+  for (size_t i = 0; i < kCount; ++i)
+    in[i] = std::ldexp(1.0F / static_cast<float>(i % 97 + 3), (rank * 7 + static_cast<int>(i)) % 12);
+  return in;
+}
+
+Learning* learningOf(const Rank& r) { return r.comm->comm->planner().learning(); }
+
+Call callOf(Collective collective, size_t count, tuttiDataType_t dtype) {
+  Call call;
+  call.collective = collective;
+  call.count = count;
+  call.dtype = dtype;
+  return call;
+}
+
+/// Whether ways have been compared for calls like this one.
+bool learned(const Rank& r, const Call& call) {
+  Learning::Kind* const kind = learningOf(r)->kindOf(call);
+  return kind != nullptr && kind->trials.settled();
+}
+
+/// What differs from the first call's bits, or from the sum.
+std::string sumsStay(const Rank& r, bool sameBits) {
+  const std::vector<float> in = inputOf(r.rank);
+  std::vector<float> first(kCount), out(kCount);
+  for (int call = 0; call < kCalls; ++call) {
+    std::ranges::fill(out, -1.0F);
+    RANK_TRY(tuttiAllReduce(in.data(), out.data(), kCount, tuttiFloat32, tuttiSum, r.comm, nullptr));
+    if (call == 0) first = out;
+    if (sameBits && std::memcmp(first.data(), out.data(), kCount * sizeof(float)) != 0)
+      return "other bits in call " + std::to_string(call);
+    for (size_t i = 0; i < kCount; ++i) RANK_CHECK(std::abs(out[i] - first[i]) <= 1e-5F * std::abs(first[i]));
+  }
+  RANK_CHECK(learned(r, callOf(Collective::AllReduce, kCount, tuttiFloat32)));
+  return "";
+}
+
+std::string integersAreExact(const Rank& r) {
+  const auto n = static_cast<size_t>(r.nRanks);
+  const size_t block = 257;
+  std::vector<int32_t> in(block * n), out(block * n);
+  for (int call = 0; call < kCalls; ++call) {
+    const auto value = [&](int rank, size_t i) { return (rank + 1) * 1000 + call * 7 + static_cast<int32_t>(i); };
+    for (size_t i = 0; i < in.size(); ++i) in[i] = value(r.rank, i);
+    RANK_TRY(tuttiReduceScatter(in.data(), out.data(), block, tuttiInt32, tuttiSum, r.comm, nullptr));
+    for (size_t i = 0; i < block; ++i) {
+      int32_t sum = 0;
+      for (int from = 0; from < r.nRanks; ++from) sum += value(from, static_cast<size_t>(r.rank) * block + i);
+      RANK_CHECK(out[i] == sum);
+    }
+    RANK_TRY(tuttiAllToAll(in.data(), out.data(), block, tuttiInt32, r.comm, nullptr));
+    for (size_t i = 0; i < out.size(); ++i)
+      RANK_CHECK(out[i] == value(static_cast<int>(i / block), static_cast<size_t>(r.rank) * block + i % block));
+    RANK_TRY(tuttiReduce(in.data(), out.data(), block, tuttiInt32, tuttiMax, r.nRanks - 1, r.comm, nullptr));
+    for (size_t i = 0; r.rank == r.nRanks - 1 && i < block; ++i) RANK_CHECK(out[i] == value(r.nRanks - 1, i));
+    if (r.rank == 0) out = in;
+    RANK_TRY(tuttiBroadcast(out.data(), out.data(), block, tuttiInt32, 0, r.comm, nullptr));
+    for (size_t i = 0; i < block; ++i) RANK_CHECK(out[i] == value(0, i));
+    RANK_TRY(tuttiBarrier(r.comm, nullptr));
+  }
+  RANK_CHECK(learned(r, callOf(Collective::AllToAll, block, tuttiInt32)));
+  RANK_CHECK(learned(r, callOf(Collective::Barrier, 0, tuttiFloat32)));
+  return "";
+}
+
+/// Some ranks make their calls in groups or on streams, whose times are not known; all take the same ways.
+std::string mixedCalls(const Rank& r) {
+  std::vector<int64_t> mine(64, r.rank), all(64 * static_cast<size_t>(r.nRanks));
+  tuttiStream_t stream = nullptr;
+  RANK_TRY(tuttiStreamCreate(&stream));
+  for (int call = 0; call < kCalls; ++call) {
+    std::ranges::fill(all, -1);
+    const bool grouped = r.rank == 0 || call % 3 == 0;
+    const tuttiStream_t on = r.rank == 1 ? stream : nullptr;
+    if (grouped) RANK_TRY(tuttiGroupStart());
+    RANK_TRY(tuttiAllGather(mine.data(), all.data(), mine.size(), tuttiInt64, r.comm, on));
+    if (grouped) RANK_TRY(tuttiGroupEnd());
+    if (on != nullptr) RANK_TRY(tuttiStreamSynchronize(on));
+    for (size_t i = 0; i < all.size(); ++i) RANK_CHECK(all[i] == static_cast<int64_t>(i / 64));
+  }
+  RANK_CHECK(learned(r, callOf(Collective::AllGather, mine.size(), tuttiInt64)));
+  return tuttiStreamDestroy(stream) == tuttiSuccess ? "" : "the stream stays";
+}
+
+}  // namespace
+
+TEST_CASE("with TUTTI_LEARN=1 sums of floating-point numbers keep their bits while ways are tried") {
+  const Variable learn("TUTTI_LEARN", "1");
+  for (const int nRanks : {2, 3, 4, 5}) CHECK(onRanks(nRanks, [](const Rank& r) { return sumsStay(r, true); }) == "");
+}
+
+TEST_CASE("with TUTTI_LEARN=2 they may be rounded otherwise") {
+  const Variable learn("TUTTI_LEARN", "2");
+  CHECK(onRanks(4, [](const Rank& r) { return sumsStay(r, false); }) == "");
+}
+
+TEST_CASE("integers and copies are exact by every way that is tried") {
+  const Variable learn("TUTTI_LEARN", "1");
+  for (const int nRanks : {2, 3, 4}) CHECK(onRanks(nRanks, integersAreExact) == "");
+}
+
+TEST_CASE("ranks that make a call in a group or on a stream take the way that the others take") {
+  const Variable learn("TUTTI_LEARN", "1");
+  CHECK(onRanks(3, mixedCalls) == "");
+}
+
+TEST_CASE("nothing is learned by default, nor where sums are to be reproducible") {
+  const auto learnsNothing = [](const Rank& r) { return std::string(learningOf(r) == nullptr ? "" : "it learns"); };
+  CHECK(onRanks(2, learnsNothing) == "");
+  const Variable learn("TUTTI_LEARN", "2");
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.reproducible = 1;
+  CHECK(onRanks(2, learnsNothing, &config) == "");
+}

@@ -1,0 +1,155 @@
+// The trials of one kind of call, with times that the test invents.
+#include "src/plan/trials.hpp"
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <random>
+
+using namespace tutti;
+
+namespace {
+
+/// Ranks that make the same calls.
+struct Ranks {
+  /// nanoseconds of a call of a rank by a way
+  using Times = std::function<int64_t(int rank, int way)>;
+
+  explicit Ranks(int n, int ways, bool rooted = false) : trials(static_cast<size_t>(n)), nWays(ways), leaders(rooted) {}
+
+  void prepare() {
+    switch (trials[0].wants()) {
+      case Trials::Wants::Nothing: return;
+      case Trials::Wants::Ways:
+        for (Trials& t : trials) t.offer(nWays);
+        break;
+      case Trials::Wants::Times: {
+        std::vector<uint64_t> all;
+        for (const Trials& t : trials) {
+          const std::vector<uint64_t> times = t.times();
+          all.insert(all.end(), times.begin(), times.end());
+        }
+        for (Trials& t : trials) t.settle(all, leaders);
+        ++comparisons;
+      }
+    }
+    REQUIRE(trials[0].wants() == Trials::Wants::Nothing);
+  }
+
+  /// The way that the call took.
+  int call(const Times& times) {
+    prepare();
+    const int way = trials[0].way();
+    for (size_t rank = 0; rank < trials.size(); ++rank) {
+      REQUIRE(trials[rank].wants() == Trials::Wants::Nothing);
+      const Trials::Turn turn = trials[rank].take();
+      REQUIRE(turn.way == way);
+      const int64_t ns = times(static_cast<int>(rank), way);
+      if (turn.timed) trials[rank].record(turn.way, ns);
+    }
+    return way;
+  }
+
+  std::vector<Trials> trials;
+  int nWays;
+  bool leaders;
+  int comparisons = 0;
+};
+
+constexpr std::array<int64_t, 5> kCosts = {1000, 1900, 700, 1200, 1100};
+
+}  // namespace
+
+TEST_CASE("the fastest way is found within 100 calls, and trying costs a few of them") {
+  for (const int nWays : {2, 3, 5}) {
+    Ranks ranks(3, nWays);
+    int64_t spent = 0;
+    int last = 0;
+    for (int call = 0; call < 100; ++call) {
+      last = ranks.call([](int, int way) { return kCosts[static_cast<size_t>(way)]; });
+      spent += kCosts[static_cast<size_t>(last)];
+    }
+    INFO(nWays);
+    const int best = nWays == 2 ? 0 : 2;
+    CHECK(ranks.trials[0].settled());
+    CHECK(last == best);
+    CHECK(ranks.trials[0].taken() == best);
+    CHECK(ranks.comparisons <= 2);
+    CHECK(spent < 112 * kCosts[0]);
+  }
+}
+
+TEST_CASE("the first calls go by the planner's way, and where there is no other all do") {
+  Ranks ranks(2, 5);
+  for (int call = 0; call < Trials::kFirstCalls; ++call) CHECK(ranks.call([](int, int) { return 10; }) == 0);
+  Ranks alone(2, 1);
+  for (int call = 0; call < 5000; ++call) CHECK(alone.call([](int, int) { return 10; }) == 0);
+  CHECK(alone.comparisons == 0);
+  CHECK(alone.trials[0].settled());
+}
+
+TEST_CASE("a way that is hardly faster than the planner's is not worth a change") {
+  Ranks ranks(2, 2);
+  for (int call = 0; call < 100; ++call) ranks.call([](int, int way) { return way == 0 ? 1000 : 980; });
+  CHECK(ranks.trials[1].taken() == 0);
+}
+
+TEST_CASE("single calls that something disturbed decide nothing") {
+  std::mt19937 random(7);
+  int right = 0;
+  constexpr int kRounds = 200;
+  for (int round = 0; round < kRounds; ++round) {
+    Ranks ranks(4, 5);
+    const auto disturbed = [&](int, int way) {
+      const int64_t ns = kCosts[static_cast<size_t>(way)];
+      return random() % 50 == 0 ? ns * 40 : ns + static_cast<int64_t>(random() % 50);
+    };
+    for (int call = 0; call < 100; ++call) ranks.call(disturbed);
+    right += ranks.trials[0].taken() == 2;
+  }
+  CHECK(right > kRounds * 95 / 100);
+}
+
+TEST_CASE("ranks that come late wait for nobody, and their times count") {
+  // Rank 0 comes first and waits long by the fast way, rank 1 last.
+  const auto times = [](int rank, int way) { return rank == 0 ? 9000 - way * 1000 : 500 - way * 200; };
+  Ranks ranks(2, 2);
+  for (int call = 0; call < 100; ++call) ranks.call(times);
+  CHECK(ranks.trials[0].taken() == 1);
+}
+
+TEST_CASE("where a root leaves early, the slowest rank counts") {
+  const auto times = [](int rank, int way) { return rank == 0 ? (way == 0 ? 100 : 10) : (way == 0 ? 1000 : 2000); };
+  Ranks rooted(2, 2, true);
+  for (int call = 0; call < 100; ++call) rooted.call(times);
+  CHECK(rooted.trials[0].taken() == 0);
+}
+
+TEST_CASE("it looks again, ever more seldom, and finds what has become faster") {
+  Ranks ranks(2, 3);
+  const auto before = [](int, int way) { return way == 1 ? 1000 : 1300; };
+  const auto after = [](int, int way) { return way == 2 ? 1000 : 1300; };
+  for (int call = 0; call < 200; ++call) ranks.call(before);
+  CHECK(ranks.trials[0].taken() == 1);
+  int others = 0;
+  for (int call = 0; call < 2000; ++call) others += ranks.call(after) != ranks.trials[0].taken();
+  CHECK(ranks.trials[0].taken() == 2);
+  CHECK(others < 30);
+  const int comparisons = ranks.comparisons;
+  for (int call = 0; call < 1'000'000; ++call) ranks.call(after);
+  CHECK(ranks.comparisons > comparisons);
+  CHECK(ranks.comparisons < comparisons + 25);
+}
+
+TEST_CASE("calls without a time, as those of groups, leave everything as it was planned") {
+  std::vector<Trials> trials(2);
+  for (Trials& t : trials) {
+    for (int call = 0; call < 1000; ++call) {
+      if (t.wants() == Trials::Wants::Ways) t.offer(4);
+      if (t.wants() == Trials::Wants::Times)
+        t.settle(std::vector<uint64_t>(2 * Trials::kMostWays, Trials::kNoTime), false);
+      t.take();
+    }
+    CHECK(t.settled());
+    CHECK(t.taken() == 0);
+  }
+}
