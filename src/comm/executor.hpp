@@ -11,6 +11,7 @@
 #include "src/comm/plans.hpp"
 #include "src/device/host/host_stream.hpp"
 #include "src/exec/progress_engine.hpp"
+#include "transport/services.hpp"
 #include "transport/transport.hpp"
 #include "tutti/tutti.h"
 
