@@ -12,12 +12,12 @@ namespace tutti {
 /// InvalidUsage naming the peer and both calls, or, where the calls agree, both sizes.  ok if all is as expected.
 inline Status checkExpected(int peer, const Expect& expect, size_t bytes, const Fingerprint& call) {
   if (call != expect.call) {
-    return invalidUsage("rank ", peer, " is in ", describeCall(call), " while this rank is in ",
+    return invalidUsage(ErrorCode::CallsDiffer, "rank ", peer, " is in ", describeCall(call), " while this rank is in ",
                         describeCall(expect.call));
   }
   if (bytes != expect.bytes) {
-    return invalidUsage("rank ", peer, " sent a message of ", bytes, " bytes where this rank expects ", expect.bytes,
-                        ", both in ", describeCall(call));
+    return invalidUsage(ErrorCode::CallsDiffer, "rank ", peer, " sent a message of ", bytes,
+                        " bytes where this rank expects ", expect.bytes, ", both in ", describeCall(call));
   }
   return {};
 }

@@ -25,7 +25,7 @@ Status RequestLine::advance(Endpoint& endpoint) {
 }
 
 void RequestLine::cancel() {
-  if (failure_.ok()) failure_ = invalidUsage("the requests of this endpoint have been cancelled");
+  if (failure_.ok()) failure_ = invalidUsage(ErrorCode::Finalized, "the requests of this endpoint have been cancelled");
   sends_.clear();
   receives_.clear();
 }

@@ -13,8 +13,9 @@ using namespace tutti;
 namespace {
 
 Status checkRankAndSize(int rank, int nRanks) {
-  if (nRanks < 1) return invalidArgument("nRanks ", nRanks, " is less than 1");
-  if (rank < 0 || rank >= nRanks) return invalidArgument("rank ", rank, " is outside 0..", nRanks - 1);
+  if (nRanks < 1) return invalidArgument(ErrorCode::RankOutOfRange, "nRanks ", nRanks, " is less than 1");
+  if (rank < 0 || rank >= nRanks)
+    return invalidArgument(ErrorCode::RankOutOfRange, "rank ", rank, " is outside 0..", nRanks - 1);
   return {};
 }
 
@@ -79,7 +80,7 @@ Status initEnv(tuttiComm_t* comm, const tuttiConfig_t* config) {
 
 Status initAll(tuttiComm_t* comms, int nDev, const int* devList) {
   TUTTI_TRY(checkNotNull(comms, "comms"));
-  if (nDev < 1) return invalidArgument("nDev ", nDev, " is less than 1");
+  if (nDev < 1) return invalidArgument(ErrorCode::RankOutOfRange, "nDev ", nDev, " is less than 1");
   TUTTI_ASSIGN(const tuttiUniqueId id, openRendezvousPlace(Reach::Host));
   ++groupDepth;
   Status status;
@@ -112,7 +113,7 @@ Status commSplit(tuttiComm_t parent, int color, int key, tuttiComm_t* newComm, c
   *newComm = nullptr;
   TUTTI_ASSIGN(const CommUse comm, use(parent));
   if (color < 0 && color != TUTTI_SPLIT_NOCOLOR) {
-    return invalidArgument("color ", color, " is neither >= 0 nor TUTTI_SPLIT_NOCOLOR");
+    return invalidArgument(ErrorCode::ArgumentValue, "color ", color, " is neither >= 0 nor TUTTI_SPLIT_NOCOLOR");
   }
   TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, &comm->settings()));
   comm->callOrder().drain();
@@ -136,17 +137,21 @@ Status commShrink(tuttiComm_t parent, const int* list, int count, tuttiComm_t* n
   TUTTI_TRY(checkNotNull(newComm, "newComm"));
   *newComm = nullptr;
   TUTTI_ASSIGN(const CommUse comm, use(parent));
-  if (count < 0) return invalidArgument("excludeRanksCount ", count, " is negative");
+  if (count < 0) return invalidArgument(ErrorCode::MembershipArgument, "excludeRanksCount ", count, " is negative");
   if (count > 0) TUTTI_TRY(checkNotNull(list, "excludeRanksList"));
   if (flags != TUTTI_SHRINK_DEFAULT && flags != TUTTI_SHRINK_ABORT) {
-    return invalidArgument("shrinkFlags ", flags, " is neither TUTTI_SHRINK_DEFAULT nor TUTTI_SHRINK_ABORT");
+    return invalidArgument(ErrorCode::ArgumentValue, "shrinkFlags ", flags,
+                           " is neither TUTTI_SHRINK_DEFAULT nor TUTTI_SHRINK_ABORT");
   }
   std::vector<int> excluded(list, list + count);
   std::sort(excluded.begin(), excluded.end());
   excluded.erase(std::unique(excluded.begin(), excluded.end()), excluded.end());
   for (const int rank : excluded) {
-    if (rank < 0 || rank >= comm->nRanks()) return invalidArgument("excluded rank ", rank, " is not a rank of comm");
-    if (rank == comm->rank()) return invalidArgument("rank ", rank, " is excluded and must not call tuttiCommShrink");
+    if (rank < 0 || rank >= comm->nRanks())
+      return invalidArgument(ErrorCode::MembershipArgument, "excluded rank ", rank, " is not a rank of comm");
+    if (rank == comm->rank())
+      return invalidArgument(ErrorCode::MembershipArgument, "rank ", rank,
+                             " is excluded and must not call tuttiCommShrink");
   }
   TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, &comm->settings()));
   if (flags == TUTTI_SHRINK_ABORT) {
@@ -170,9 +175,12 @@ Status commGrow(tuttiComm_t parent, int nRanks, const tuttiUniqueId* id, int ran
     return initRank(newComm, nRanks, *id, rank, config);
   }
   TUTTI_ASSIGN(const CommUse comm, use(parent));
-  if (rank != -1) return invalidArgument("rank must be -1 on a rank of the old communicator, not ", rank);
+  if (rank != -1)
+    return invalidArgument(ErrorCode::MembershipArgument, "rank must be -1 on a rank of the old communicator, not ",
+                           rank);
   if (nRanks <= comm->nRanks()) {
-    return invalidArgument("nRanks ", nRanks, " is not more than the ", comm->nRanks(), " ranks of comm");
+    return invalidArgument(ErrorCode::MembershipArgument, "nRanks ", nRanks, " is not more than the ", comm->nRanks(),
+                           " ranks of comm");
   }
   TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, &comm->settings()));
   const auto forget = [](tuttiUniqueId* secret) {
@@ -192,7 +200,7 @@ Status commGrow(tuttiComm_t parent, int nRanks, const tuttiUniqueId* id, int ran
 Status checkEnding(tuttiComm_t comm) {
   TUTTI_TRY(checkNotNull(comm, "comm"));
   if (comm->state.load(std::memory_order_acquire) == tuttiComm::State::Gone) {
-    return invalidArgument("comm has been destroyed or aborted already");
+    return invalidArgument(ErrorCode::CommunicatorInvalid, "comm has been destroyed or aborted already");
   }
   return checkProcess(comm);
 }
@@ -255,7 +263,7 @@ Status dump(tuttiComm_t handle, const char* path) {
   std::error_code ignored;
   if (!file.empty() && std::filesystem::is_directory(file, ignored)) file = recorder.pathIn(file);
   const Status failure = comm->failure();
-  return recorder.dump(file, failure.ok() ? "the program asked for it" : failure.message());
+  return recorder.dump(file, failure.ok() ? "the program asked for it" : failure.text());
 }
 
 }  // namespace
@@ -306,7 +314,7 @@ tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nRanks, const tuttiUniqueId* u
 tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags) {
   return guarded("CommRevoke", comm, [&]() -> Status {
     TUTTI_ASSIGN(const CommUse live, use(comm));
-    if (flags != 0) return invalidArgument("flags ", flags, " is not 0");
+    if (flags != 0) return invalidArgument(ErrorCode::ArgumentValue, "flags ", flags, " is not 0");
     live->revoke();
     return {};
   });
@@ -315,7 +323,9 @@ tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags) {
 tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
   return guarded("CommFinalize", comm, [&]() -> Status {
     TUTTI_ASSIGN(const CommUse live, use(comm));
-    if (comm->finalized.exchange(true)) return invalidUsage("comm has been finalized already");
+    if (comm->finalized.exchange(true))
+      return invalidUsage(ErrorCode::Finalized, "comm (rank ", comm->rank, " of ", comm->nRanks,
+                          ") has been finalized already; only tuttiCommDestroy may follow");
     if (comm->own) TUTTI_TRY(comm->own->synchronize());
     return live->finalize();
   });
@@ -364,7 +374,7 @@ tuttiResult_t tuttiCommCuDevice(tuttiComm_t comm, int* device) {
 tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, int timeoutMs) {
   return guarded("CommSetTimeout", comm, [&]() -> Status {
     TUTTI_ASSIGN(const CommUse live, use(comm));
-    if (timeoutMs < 0) return invalidArgument("timeoutMs ", timeoutMs, " is negative");
+    if (timeoutMs < 0) return invalidArgument(ErrorCode::ArgumentValue, "timeoutMs ", timeoutMs, " is negative");
     live->watchdog().setTimeoutMs(timeoutMs);
     return {};
   });

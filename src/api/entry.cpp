@@ -10,21 +10,23 @@ namespace tutti {
 namespace {
 
 Status checkOperator(const tuttiComm* handle, Call* call) {
-  if (call->op < 0) return invalidArgument("op ", static_cast<int>(call->op), " is not an operator");
+  if (call->op < 0)
+    return invalidArgument(ErrorCode::Operator, "op ", static_cast<int>(call->op), " is not an operator");
   if (call->op >= tuttiNumOps) {
     call->custom = handle->comm->operators().find(call->op);
     if (call->custom == nullptr) {
-      return invalidArgument("op ", static_cast<int>(call->op),
+      return invalidArgument(ErrorCode::Operator, "op ", static_cast<int>(call->op),
                              " is neither built in nor made for this communicator (or is destroyed)");
     }
     if (call->custom->function == nullptr && call->custom->dtype != call->dtype) {
-      return invalidArgument("op was made by tuttiRedOpCreatePreMulSum for ", dataTypeName(call->custom->dtype),
-                             ", but dtype is ", dataTypeName(call->dtype));
+      return invalidArgument(ErrorCode::OperatorType, "op was made by tuttiRedOpCreatePreMulSum for ",
+                             dataTypeName(call->custom->dtype), ", but dtype is ", dataTypeName(call->dtype));
     }
     return {};
   }
   if (!validOpForType(call->op, call->dtype)) {
-    return invalidArgument("op ", redOpName(call->op), " is not defined on dtype ", dataTypeName(call->dtype));
+    return invalidArgument(ErrorCode::OperatorType, "op ", redOpName(call->op), " is not defined on dtype ",
+                           dataTypeName(call->dtype));
   }
   return {};
 }
@@ -33,8 +35,8 @@ Status checkRoot(const tuttiComm* handle, const Call& call) {
   const bool peer = call.kind != CallKind::Collective;
   if (!peer && !callIsRooted(call)) return {};
   if (call.root >= 0 && call.root < handle->nRanks) return {};
-  return invalidArgument(peer ? "peer " : "root ", call.root, " is not a rank of this communicator (0..",
-                         handle->nRanks - 1, ")");
+  return invalidArgument(ErrorCode::RootOrPeerOutOfRange, peer ? "peer " : "root ", call.root,
+                         " is not a rank of this communicator (0..", handle->nRanks - 1, ")");
 }
 
 /// What this rank uses of its buffers; one of which it uses nothing may be NULL.
@@ -55,8 +57,8 @@ Status checkCount(const tuttiComm* handle, const Call& call) {
   const size_t most = std::numeric_limits<size_t>::max() / 2 / dataTypeBytes(call.dtype);
   const size_t count = largestBlock(call);
   if (count <= most / static_cast<size_t>(handle->nRanks)) return {};
-  return invalidArgument("count ", count, " of ", dataTypeName(call.dtype), " on ", handle->nRanks,
-                         " ranks does not fit into memory");
+  return invalidArgument(ErrorCode::CountTooLarge, "count ", count, " of ", dataTypeName(call.dtype), " on ",
+                         handle->nRanks, " ranks does not fit into memory");
 }
 
 /// Of the buffers that this rank has.
@@ -75,7 +77,7 @@ Status checkOverlap(const tuttiComm* handle, const Call& call) {
   if (!extents.both() || placed(extents, call.sendbuff, call.recvbuff) != Placement::Wrong) return {};
   constexpr const char* kRules[] = {"sendbuff == recvbuff", "sendbuff == recvbuff + rank * count",
                                     "recvbuff == sendbuff + rank * count"};  // in the order of InPlace
-  return invalidArgument("sendbuff and recvbuff overlap without being in place (",
+  return invalidArgument(ErrorCode::BuffersOverlap, "sendbuff and recvbuff overlap without being in place (",
                          kRules[static_cast<size_t>(inPlaceOf(call.collective))], ")");
 }
 
@@ -95,8 +97,9 @@ std::string onRank(const tuttiComm* handle) { return cat(" (rank ", handle->rank
 
 tuttiResult_t report(const char* function, const Status& status, tuttiComm_t handle) {
   if (status.ok()) return tuttiSuccess;
-  std::string text = cat("tutti", function, ": ", status.message());
-  if (handle != nullptr && status.code() == tuttiInvalidArgument) text += onRank(handle);
+  const bool ofRank = handle != nullptr && status.code() == tuttiInvalidArgument;
+  std::string text =
+      withCode(cat("tutti", function, ": ", status.message(), ofRank ? onRank(handle) : ""), status.kind());
   if (handle != nullptr) {
     const std::lock_guard lock(handle->mutex);
     handle->lastErrorText = text;
@@ -109,7 +112,7 @@ tuttiResult_t report(const char* function, const Status& status, tuttiComm_t han
 tuttiResult_t reportCall(const char* function, const Status& status, tuttiComm_t handle) {
   CallGroup& group = currentGroup();
   if (!status.ok() && status.code() != tuttiInProgress && groupDepth > 0 && group.error.ok()) {
-    group.error = Status(status.code(), cat("tutti", function, ": ", status.message()));
+    group.error = Status(status.code(), status.kind(), cat("tutti", function, ": ", status.message()));
   }
   return report(function, status, handle);
 }
@@ -130,12 +133,13 @@ tuttiResult_t thrown(const char* function, tuttiComm_t handle) noexcept {
 }
 
 Status checkNotNull(const void* pointer, const char* name) {
-  return pointer == nullptr ? invalidArgument(name, " is NULL") : Status();
+  return pointer == nullptr ? invalidArgument(ErrorCode::NullPointer, name, " is NULL") : Status();
 }
 
 Status checkParameters(tuttiComm_t handle, Call* call) {
   if (!validDataType(static_cast<int>(call->dtype))) {
-    return invalidArgument("dtype ", static_cast<int>(call->dtype), " is not a data type (0..", tuttiNumTypes - 1, ")");
+    return invalidArgument(ErrorCode::DataType, "dtype ", static_cast<int>(call->dtype), " is not a data type (0..",
+                           tuttiNumTypes - 1, ")");
   }
   if (callReduces(*call)) TUTTI_TRY(checkOperator(handle, call));
   TUTTI_TRY(checkRoot(handle, *call));

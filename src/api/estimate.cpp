@@ -32,7 +32,8 @@ Result<Call> describe(tuttiComm_t comm, tuttiCall_t which, size_t count, tuttiDa
                       int root) {
   const int number = static_cast<int>(which);
   if (number < 0 || number >= tuttiNumCalls) {
-    return invalidArgument("call ", number, " is not one of tuttiCall_t (0..", tuttiNumCalls - 1, ")");
+    return invalidArgument(ErrorCode::ArgumentValue, "call ", number, " is not one of tuttiCall_t (0..",
+                           tuttiNumCalls - 1, ")");
   }
   const Kind& kind = kKinds[number];
   const bool barrier = which == tuttiCallBarrier;
@@ -59,7 +60,7 @@ Result<double> timeUsOf(const CallGroup::Entry& entry) {
 Result<double> timeUsOf(const CallGroup& group) {
   TUTTI_TRY(group.error);
   if (!group.joins.empty() || !group.attendances.empty())
-    return invalidUsage("communicators that a group makes cannot be simulated");
+    return invalidUsage(ErrorCode::GroupMixed, "communicators that a group makes cannot be simulated");
   std::map<const tuttiComm*, double> timeUs;
   for (const CallGroup::Entry& entry : group.calls) {
     TUTTI_ASSIGN(const double us, timeUsOf(entry));
@@ -92,8 +93,8 @@ tuttiResult_t tuttiCommEstimate(tuttiComm_t comm, tuttiCall_t call, size_t count
     TUTTI_ASSIGN(const CommUse live, use(comm));
     TUTTI_TRY(checkNotNull(estimate, "estimate"));
     if (estimate->size < sizeof(tuttiEstimate_t)) {
-      return invalidArgument("estimate->size ", estimate->size, " is less than the ", sizeof(tuttiEstimate_t),
-                             " of a tuttiEstimate_t; start from TUTTI_ESTIMATE_INITIALIZER");
+      return invalidArgument(ErrorCode::ConfigInvalid, "estimate->size ", estimate->size, " is less than the ",
+                             sizeof(tuttiEstimate_t), " of a tuttiEstimate_t; start from TUTTI_ESTIMATE_INITIALIZER");
     }
     TUTTI_ASSIGN(const Call described, describe(comm, call, count, dtype, op, root));
     TUTTI_ASSIGN(const CallEstimate found, live->planner().estimate(described));
@@ -105,7 +106,7 @@ tuttiResult_t tuttiCommEstimate(tuttiComm_t comm, tuttiCall_t call, size_t count
 tuttiResult_t tuttiGroupSimulateEnd(double* timeUs) {
   return guarded("GroupSimulateEnd", nullptr, [&] {
     Status status = checkNotNull(timeUs, "timeUs");
-    if (status.ok() && groupDepth == 0) status = invalidUsage("no group is open on this thread");
+    if (status.ok() && groupDepth == 0) status = invalidUsage(ErrorCode::NoGroup, "no group is open on this thread");
     if (!status.ok()) return report("GroupSimulateEnd", status, nullptr);
     *timeUs = 0;
     if (--groupDepth > 0) return tuttiSuccess;

@@ -53,7 +53,8 @@ tuttiResult_t tuttiGetUniqueIdAt(const char* address, int serve, tuttiUniqueId* 
   return guarded("GetUniqueIdAt", nullptr, [&]() -> Status {
     TUTTI_TRY(checkNotNull(address, "address"));
     TUTTI_TRY(checkNotNull(uniqueId, "uniqueId"));
-    if (serve != 0 && serve != 1) return invalidArgument("serve ", serve, " is neither 0 nor 1");
+    if (serve != 0 && serve != 1)
+      return invalidArgument(ErrorCode::ArgumentValue, "serve ", serve, " is neither 0 nor 1");
     TUTTI_TRY(checkConfig());
     TUTTI_ASSIGN(*uniqueId, agreedUniqueId(address, serve == 1));
     return {};
@@ -75,7 +76,8 @@ tuttiResult_t tuttiGroupStart(void) {
 tuttiResult_t tuttiGroupEnd(void) {
   return guarded("GroupEnd", nullptr, [&] {
     CallGroup& group = currentGroup();
-    if (groupDepth == 0) return report("GroupEnd", invalidUsage("no group is open on this thread"), nullptr);
+    if (groupDepth == 0)
+      return report("GroupEnd", invalidUsage(ErrorCode::NoGroup, "no group is open on this thread"), nullptr);
     if (--groupDepth > 0) return tuttiSuccess;
     return report("GroupEnd", endGroup(&group), nullptr);
   });

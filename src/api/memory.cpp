@@ -58,10 +58,11 @@ tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDat
     TUTTI_TRY(checkNotNull(op, "op"));
     TUTTI_TRY(checkNotNull(scalar, "scalar"));
     if (!validDataType(static_cast<int>(dtype)) || dtype == tuttiBool) {
-      return invalidArgument("dtype ", static_cast<int>(dtype), " is not a number type");
+      return invalidArgument(ErrorCode::DataType, "dtype ", static_cast<int>(dtype), " is not a number type");
     }
     if (residence != tuttiScalarDevice && residence != tuttiScalarHostImmediate) {
-      return invalidArgument("residence ", static_cast<int>(residence), " is neither device nor host immediate");
+      return invalidArgument(ErrorCode::ArgumentValue, "residence ", static_cast<int>(residence),
+                             " is neither device nor host immediate");
     }
     if (residence == tuttiScalarDevice) TUTTI_TRY(live->executor().checkMemory(scalar, "scalar"));
     auto custom = std::make_shared<CustomOperator>();
@@ -82,9 +83,10 @@ tuttiResult_t tuttiRedOpCreate(tuttiRedOp_t* op, tuttiRedFunction_t function, in
     TUTTI_ASSIGN(const CommUse live, use(comm));
     TUTTI_TRY(checkNotNull(op, "op"));
     if (live->executor().memory() == MemoryKind::Device) {
-      return invalidUsage("a function of the host cannot combine device memory; use a built-in operator");
+      return invalidUsage(ErrorCode::NotOnDevice,
+                          "a function of the host cannot combine device memory; use a built-in operator");
     }
-    if (function == nullptr) return invalidArgument("function is NULL");
+    if (function == nullptr) return invalidArgument(ErrorCode::NullPointer, "function is NULL");
     auto custom = std::make_shared<CustomOperator>();
     custom->function = function;
     custom->commutative = commutative != 0;

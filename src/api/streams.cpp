@@ -28,7 +28,8 @@ using Event = std::shared_ptr<tuttiEvent>;
 
 /// The error for a stream or an event in a forked child: its thread lives in the parent alone.
 Status ofParent(const char* what) {
-  return invalidUsage(what, " was made before this process was forked and is its parent's: make one in the child");
+  return invalidUsage(ErrorCode::Forked, what,
+                      " was made before this process was forked and is its parent's: make one in the child");
 }
 
 Result<Stream> orRefused(Stream found, tuttiStream_t stream) {
@@ -36,6 +37,7 @@ Result<Stream> orRefused(Stream found, tuttiStream_t stream) {
   if (found != nullptr) return found;
   TUTTI_TRY(checkNotNull(stream, "stream"));
   return invalidArgument(
+      ErrorCode::Stream,
       "stream is not one of tuttiStreamCreate, or has been destroyed; work on a CUDA stream is waited for with CUDA's "
       "own functions (cudaStreamSynchronize, cudaEventRecord, cudaStreamWaitEvent)");
 }
@@ -44,7 +46,7 @@ Result<Event> orRefused(Event found, tuttiEvent_t event) {
   if (found != nullptr && found->generation != forkGeneration()) return ofParent("event");
   if (found != nullptr) return found;
   TUTTI_TRY(checkNotNull(event, "event"));
-  return invalidArgument("event is not one of tuttiEventCreate, or has been destroyed");
+  return invalidArgument(ErrorCode::Stream, "event is not one of tuttiEventCreate, or has been destroyed");
 }
 
 Result<Stream> find(tuttiStream_t stream) { return orRefused(streams().find(stream), stream); }

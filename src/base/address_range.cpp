@@ -28,14 +28,16 @@ Result<AddressRange> parseAddressRange(std::string_view name, std::string_view t
   const bool right = inet_pton(AF_INET6, (isV4 ? "::ffff:" + address : address).c_str(), range.prefix.data()) == 1 &&
                      (slash == std::string_view::npos || parseNumber(text.substr(slash + 1), &bits)) && bits >= 0 &&
                      bits <= most;
-  if (!right) return invalidUsage(name, "='", text, "' is no range of addresses such as 10.0.0.0/8 or fd00::/16");
+  if (!right)
+    return invalidUsage(ErrorCode::VariableValue, name, "='", text,
+                        "' is no range of addresses such as 10.0.0.0/8 or fd00::/16");
   range.bits = bits + 128 - most;
   return range;
 }
 
 Status checkAddressFamily(std::string_view name, std::string_view text) {
   if (text.empty() || text == "AF_INET" || text == "AF_INET6") return {};
-  return invalidUsage(name, "='", text, "' is neither AF_INET nor AF_INET6");
+  return invalidUsage(ErrorCode::VariableValue, name, "='", text, "' is neither AF_INET nor AF_INET6");
 }
 
 }  // namespace tutti

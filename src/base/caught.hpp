@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-inline Status noMemory() { return systemError("there is no memory left for this process"); }
+inline Status noMemory() { return systemError(ErrorCode::NoMemory, "there is no memory left for this process"); }
 
 /// Of the exception that is being handled.  May throw one itself.
 inline Status thrownStatus() {

@@ -174,6 +174,8 @@ constexpr Variable kVariables[] = {
     {"TUTTI_RANK", Integer, "-1", "", "set by tutti-run: this process's rank"},
     {"TUTTI_NRANKS", Integer, "-1", "", "set by tutti-run: the number of ranks"},
     {"TUTTI_LOCAL_RANK", Integer, "-1", "", "set by tutti-run, for programs: this process's rank on its host"},
+    {"TUTTI_TERMINAL", Flag, "0", "",
+     "set by tutti-run, for programs: 1: its errors go to a terminal, where somebody looks"},
     {"TUTTI_HOME", Text, "", "",
      "where the Python module finds libraries and programs: a build folder or an installation's prefix; unset: beside "
      "it, then where the system does"},
@@ -205,15 +207,16 @@ Result<int64_t> parse(const Variable& v, const std::string& text) {
   switch (v.kind) {
     case VariableKind::Integer:
       if (parseNumber(text, &value)) return value;
-      return invalidUsage(v.name, "='", text, "' is not a whole number; it means: ", v.meaning);
+      return invalidUsage(ErrorCode::VariableValue, v.name, "='", text,
+                          "' is not a whole number; it means: ", v.meaning);
     case VariableKind::Bytes: {
       size_t bytes = 0;
       if (parseBytes(text, &bytes)) return static_cast<int64_t>(bytes);
-      return invalidUsage(v.name, "='", text, "' is not a size such as 65536, 64K or 1M");
+      return invalidUsage(ErrorCode::VariableValue, v.name, "='", text, "' is not a size such as 65536, 64K or 1M");
     }
     case VariableKind::Flag:
       if (text == "0" || text == "1") return static_cast<int64_t>(text == "1");
-      return invalidUsage(v.name, "='", text, "' is neither 0 nor 1");
+      return invalidUsage(ErrorCode::VariableValue, v.name, "='", text, "' is neither 0 nor 1");
     case VariableKind::Text: break;
   }
   return internalError(v.name, " is a text, not a number");
@@ -258,12 +261,13 @@ Status checkRange(const Variable& v, int64_t value) {
   };
   for (const Range& range : kRanges) {
     if (std::strcmp(range.name, v.name) == 0 && (value < range.least || value > range.most)) {
-      return invalidUsage(v.name, "=", value, " is outside ", range.least, "..", range.most);
+      return invalidUsage(ErrorCode::VariableOutOfRange, v.name, "=", value, " is outside ", range.least, "..",
+                          range.most);
     }
   }
   const bool isPacketSize = value == 0 || (value >= 256 && std::has_single_bit(static_cast<uint64_t>(value)));
   if (std::strcmp(v.name, "TUTTI_IB_MTU") == 0 && !isPacketSize) {
-    return invalidUsage(v.name, "=", value, " is not 0, 256, 512, 1024, 2048 or 4096");
+    return invalidUsage(ErrorCode::VariableOutOfRange, v.name, "=", value, " is not 0, 256, 512, 1024, 2048 or 4096");
   }
   return {};
 }
@@ -289,7 +293,7 @@ Result<size_t> choiceOf(const Choice& choice, std::string_view value) {
     if (value == choice.words[i]) return i;
     known += cat(i == 0 ? "" : ", ", choice.words[i]);
   }
-  return invalidUsage(choice.name, "='", value, "' is none of: ", known);
+  return invalidUsage(ErrorCode::VariableValue, choice.name, "='", value, "' is none of: ", known);
 }
 
 // What setDefault() has set.  Never destroyed: threads of the user's may outlive static destructors.
@@ -335,22 +339,25 @@ Status checkValue(std::string_view name, const std::string& value) {
   }
   if (value.empty()) return {};
   std::string why;
-  if (name == "TUTTI_LOG" && !checkLogSpec(value, &why)) return invalidUsage("TUTTI_LOG: ", why);
+  if (name == "TUTTI_LOG" && !checkLogSpec(value, &why))
+    return invalidUsage(ErrorCode::VariableValue, "TUTTI_LOG: ", why);
   return findChoice(name) == nullptr ? Status() : asStatus(choiceOf(*findChoice(name), value));
 }
 
 Status setDefault(std::string_view name, const char* value) {
   const Variable* v = findOrNull(name);
   if (v == nullptr)
-    return invalidArgument("there is no variable '", name, "'", nearestVariable(name),
+    return invalidArgument(ErrorCode::NoSuchVariable, "there is no variable '", name, "'", nearestVariable(name),
                            "; tutti-info --config lists them");
-  // Launchers give the first four to each process; the next finds the library, and the last two are tutti-info's.
-  for (const char* given : {"TUTTI_UNIQUE_ID", "TUTTI_RANK", "TUTTI_NRANKS", "TUTTI_LOCAL_RANK", "TUTTI_HOME",
-                            "TUTTI_GRAPH_FILE", "TUTTI_GRAPH_DUMP_FILE"}) {
-    if (name == given) return invalidArgument(name, " is read from the environment alone: a default would do nothing");
+  // Launchers give the first five to each process; the next finds the library, and the last two are tutti-info's.
+  for (const char* given : {"TUTTI_UNIQUE_ID", "TUTTI_RANK", "TUTTI_NRANKS", "TUTTI_LOCAL_RANK", "TUTTI_TERMINAL",
+                            "TUTTI_HOME", "TUTTI_GRAPH_FILE", "TUTTI_GRAPH_DUMP_FILE"}) {
+    if (name == given)
+      return invalidArgument(ErrorCode::NoSuchVariable, name,
+                             " is read from the environment alone: a default would do nothing");
   }
   if (value != nullptr) {
-    if (const Status status = checkValue(name, value); !status.ok()) return invalidArgument(status.message());
+    if (const Status status = checkValue(name, value); !status.ok()) return invalidArgument(status.text());
   }
   Defaults& all = defaults();
   const std::lock_guard lock(all.mutex);

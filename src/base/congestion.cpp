@@ -66,10 +66,10 @@ Status setCongestionControl(int fd, const std::string& name) {
   switch (error) {
     case 0: return {};
     case ENOENT:
-      return invalidUsage("the system has no tcp congestion control '", name, "'; it has: ", systemList("available"),
-                          " (others may be modules: modprobe tcp_", name, ")");
+      return invalidUsage(ErrorCode::NotHonoured, "the system has no tcp congestion control '", name,
+                          "'; it has: ", systemList("available"), " (others may be modules: modprobe tcp_", name, ")");
     case EPERM:
-      return invalidUsage("the system keeps the tcp congestion control '", name,
+      return invalidUsage(ErrorCode::NotHonoured, "the system keeps the tcp congestion control '", name,
                           "' from this user, who may have: ", systemList("allowed"),
                           " (sysctl net.ipv4.tcp_allowed_congestion_control adds to them)");
     default: return errnoError(error, cat("tcp congestion control '", name, "'"));
@@ -80,7 +80,7 @@ Status checkCongestionControl(const std::string& name) {
   const Fd fresh(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fresh.valid()) return errnoError(errno, "a socket to try a congestion control on");
   const Status has = setCongestionControl(fresh.get(), name);
-  return has.ok() ? has : Status(has.code(), cat("TUTTI_TCP_CONGESTION: ", has.message()));
+  return has.ok() ? has : Status(has.code(), cat("TUTTI_TCP_CONGESTION: ", has.text()));
 }
 
 void beginUnpaced(int fd) {

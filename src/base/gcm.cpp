@@ -66,7 +66,8 @@ struct Gcm::Context {
 Status Gcm::available() {
   const Library& found = library();
   if (found.missing.empty()) return {};
-  return invalidUsage("OpenSSL's libcrypto (libcrypto.so.3 or libcrypto.so.1.1) cannot be used: ", found.missing,
+  return invalidUsage(ErrorCode::NoLibrary,
+                      "OpenSSL's libcrypto (libcrypto.so.3 or libcrypto.so.1.1) cannot be used: ", found.missing,
                       "; install it (Debian and Ubuntu: libssl3), or put its folder in LD_LIBRARY_PATH");
 }
 

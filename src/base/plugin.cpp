@@ -15,12 +15,12 @@ Result<void*> loadPlugin(std::string_view kind, const std::string& name) {
   void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return library;
   const std::string why = dlerror();
-  if (name.find('/') != std::string::npos) return invalidUsage("cannot be loaded (", why, ")");
+  if (name.find('/') != std::string::npos) return invalidUsage(ErrorCode::NoLibrary, "cannot be loaded (", why, ")");
   const std::string suffixed = cat("libnccl-", kind, "-", name, ".so");
   library = dlopen(suffixed.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return library;
-  return invalidUsage("neither a file of this name nor ", suffixed, " can be loaded (", why, "; ", dlerror(),
-                      "); give its path, or put its folder into LD_LIBRARY_PATH");
+  return invalidUsage(ErrorCode::NoLibrary, "neither a file of this name nor ", suffixed, " can be loaded (", why, "; ",
+                      dlerror(), "); give its path, or put its folder into LD_LIBRARY_PATH");
 }
 
 std::string pluginText(const char* format, va_list arguments) {

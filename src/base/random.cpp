@@ -63,7 +63,7 @@ Status seedRandom() {
   Digest key;
   const int refused = fromSystem(std::as_writable_bytes(std::span(key)));
   if (refused != 0) {
-    return errnoError(refused,
+    return errnoError(ErrorCode::NoRandomBytes, refused,
                       "the system gives no random bytes, by neither getrandom nor /dev/urandom, and secrets "
                       "are made of them; does a filter of system calls forbid both?");
   }

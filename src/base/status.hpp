@@ -1,7 +1,8 @@
 // How errors travel inside the library: Status and Result<T>.  No exception leaves Tutti, and none is thrown by it.
 //
-// The place that first knows a thing is an error writes the whole sentence (which argument, which rank, what to do);
-// callers pass it up unchanged with TUTTI_TRY.
+// The place that first knows a thing is an error writes the whole sentence (which argument, which rank, what to do) and
+// gives the code of its kind; callers pass it up unchanged with TUTTI_TRY.  Whoever puts another's sentence into a
+// longer one takes its text(): the longer one then has that code.
 #pragma once
 
 #include <memory>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "src/base/assert.hpp"
+#include "src/base/error_code.hpp"
 #include "src/base/text.hpp"
 #include "tutti/tutti.h"
 
@@ -19,8 +21,11 @@ namespace tutti {
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(tuttiResult_t code, std::string message)
-      : error_(code == tuttiSuccess ? nullptr : std::make_unique<const Error>(Error{code, std::move(message)})) {}
+  /// Codes in `message`, as text() writes them, are taken out of it; the first is the error's.  tuttiInProgress has
+  /// none.
+  Status(tuttiResult_t code, std::string message) : Status(code, generalCode(code), std::move(message)) {}
+  /// The same with the code of errors whose message has none.
+  Status(tuttiResult_t code, ErrorCode kind, std::string message);
   Status(const Status& other) : error_(other.error_ ? std::make_unique<const Error>(*other.error_) : nullptr) {}
   Status(Status&&) noexcept = default;
   Status& operator=(const Status& other) { return *this = Status(other); }
@@ -34,10 +39,17 @@ class [[nodiscard]] Status {
     static const std::string none;
     return error_ ? error_->message : none;
   }
+  /// Which kind of error; 0 when ok.
+  ErrorCode kind() const { return error_ ? error_->kind : ErrorCode{}; }
+  /// The sentence with the code behind it, for users, for other ranks, and for longer sentences; empty when ok.
+  std::string text() const { return text(std::string::npos); }
+  /// The same cut to `mostBytes`: the end of a longer sentence is lost, never the code.
+  std::string text(size_t mostBytes) const;
 
  private:
   struct Error {
     tuttiResult_t code;
+    ErrorCode kind;
     std::string message;
   };
   std::unique_ptr<const Error> error_;
@@ -48,27 +60,52 @@ Status invalidArgument(const Args&... args) {
   return {tuttiInvalidArgument, cat(args...)};
 }
 template <class... Args>
+Status invalidArgument(ErrorCode kind, const Args&... args) {
+  return {tuttiInvalidArgument, kind, cat(args...)};
+}
+template <class... Args>
 Status invalidUsage(const Args&... args) {
   return {tuttiInvalidUsage, cat(args...)};
+}
+template <class... Args>
+Status invalidUsage(ErrorCode kind, const Args&... args) {
+  return {tuttiInvalidUsage, kind, cat(args...)};
 }
 template <class... Args>
 Status remoteError(const Args&... args) {
   return {tuttiRemoteError, cat(args...)};
 }
 template <class... Args>
+Status remoteError(ErrorCode kind, const Args&... args) {
+  return {tuttiRemoteError, kind, cat(args...)};
+}
+template <class... Args>
 Status timeoutError(const Args&... args) {
   return {tuttiTimeout, cat(args...)};
+}
+template <class... Args>
+Status timeoutError(ErrorCode kind, const Args&... args) {
+  return {tuttiTimeout, kind, cat(args...)};
 }
 template <class... Args>
 Status internalError(const Args&... args) {
   return {tuttiInternalError, cat(args...)};
 }
 template <class... Args>
+Status internalError(ErrorCode kind, const Args&... args) {
+  return {tuttiInternalError, kind, cat(args...)};
+}
+template <class... Args>
 Status systemError(const Args&... args) {
   return {tuttiSystemError, cat(args...)};
 }
-/// systemError with ": <text of errnum> (errno N)" at the end.
+template <class... Args>
+Status systemError(ErrorCode kind, const Args&... args) {
+  return {tuttiSystemError, kind, cat(args...)};
+}
+/// systemError with ": <text of errnum> (errno N)" at the end, and the code that errnum tells.
 Status errnoError(int errnum, std::string what);
+Status errnoError(ErrorCode kind, int errnum, std::string what);
 
 /// A value or the Status that says why there is none.  Success costs a null pointer beside the value: executors return
 /// one from every step of the fastest calls.

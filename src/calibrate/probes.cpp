@@ -38,7 +38,7 @@ class LocalDescriptors : public FdExchange {
     return pendingBy<Fd>([=, this]() -> Result<Fd> {
       const std::lock_guard lock(mutex_);
       const auto found = served_.find(key);
-      if (found == served_.end()) return remoteError("probe rank ", peer, " serves no ", key);
+      if (found == served_.end()) return remoteError(ErrorCode::Malformed, "probe rank ", peer, " serves no ", key);
       return Fd(fcntl(found->second.get(), F_DUPFD_CLOEXEC, 0));
     });
   }

@@ -36,7 +36,7 @@ Status AbortState::failure() const {
   if (!ended()) return {};
   const std::lock_guard lock(mutex_);
   if (!failure_.ok()) return failure_;
-  return remoteError("this communicator was aborted");
+  return remoteError(ErrorCode::Aborted, "this communicator was aborted");
 }
 
 Status AbortState::reason() const {
@@ -54,7 +54,7 @@ void AbortState::onEnd(std::function<void()> atEnd) {
 void AbortState::endJoins(const Status& why) {
   const std::lock_guard lock(mutex_);
   if (!joinsEnd_.ok()) return;
-  joinsEnd_ = {why.code(), cat(why.message(), " (by its rank in the parent, while ranks were joining the child)")};
+  joinsEnd_ = {why.code(), cat(why.text(), " (by its rank in the parent, while ranks were joining the child)")};
   for (AbortState* join : joins_) join->end(joinsEnd_);
 }
 
@@ -121,7 +121,7 @@ void AbortState::tellChildren(const Status& why) {
 Status endWithParent(const Status& why) {
   constexpr std::string_view kParent = " that this one was split from";
   const std::string_view text = why.message();  // of an ancestor's end, where a child passes it on to its own
-  return text.ends_with(kParent) ? why : Status(why.code(), cat(text, kParent));
+  return text.ends_with(kParent) ? why : Status(why.code(), why.kind(), cat(text, kParent));
 }
 
 }  // namespace tutti

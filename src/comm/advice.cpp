@@ -135,7 +135,9 @@ Result<Advice::Answer> Advice::parse(Collective collective, const std::string& t
   Answer answer;
   if (text.empty()) return answer;
   const std::vector<std::string> parts = split(text, ' ');
-  const auto bad = [&] { return remoteError("rank 0's tuner gives an answer that is not understood: ", text); };
+  const auto bad = [&] {
+    return remoteError(ErrorCode::Malformed, "rank 0's tuner gives an answer that is not understood: ", text);
+  };
   if (parts.size() != 3 || !parseNumber(parts[2], &answer.nChannels) || answer.nChannels < 0) return bad();
   if (parts[0] == "-") return answer;
   Protocol protocol{};

@@ -161,7 +161,8 @@ Result<std::unique_ptr<Comm>> joinShrunk(Comm& parent, const std::vector<int>& e
     // Who dies before the child has a link to it would keep the join waiting.
     control.setOnGone([abortState, members = shrink.members()](int rank) {
       if (!std::binary_search(members.begin(), members.end(), rank)) return;
-      abortState->end(remoteError("rank ", rank, " of the parent has died while survivors were joining"));
+      abortState->end(
+          remoteError(ErrorCode::RankGone, "rank ", rank, " of the parent has died while survivors were joining"));
     });
     Result<std::unique_ptr<Comm>> joined =
         Comm::join(session, childRequest(parent, shrink.label(), *session, shrink.members()), settings, abortState);

@@ -57,7 +57,7 @@ void Comm::onFailure(const Failure& failure) {
 // The news of this communicator ends its children on every rank, those without this rank too.  Where a rank has freed
 // it, the children's own ranks hear of it.
 void Comm::endOnPurpose(std::string_view verb) {
-  const Status why = remoteError("rank ", rank(), " has ", verb, " the communicator");
+  const Status why = remoteError(ErrorCode::Aborted, "rank ", rank(), " has ", verb, " the communicator");
   abortState().end(why);
   abortState().endChildren(endWithParent(why));
   // The reason may be a parent's end, of which the others have yet to hear; a failure they have heard of.
@@ -89,7 +89,8 @@ Status Comm::finalize() {
     if (calls[r] == own) continue;
     const auto verdict = control_->beginInquiry(InquiryReason::Mismatch, last, static_cast<int>(r), kVerdictMs);
     TUTTI_TRY(asStatus(awaitValue(*verdict, Deadline::never(), "the verdict")));
-    return invalidUsage("rank ", r, " has made other calls than rank ", rank(), " before it finalized");
+    return invalidUsage(ErrorCode::CallsBeforeEnd, "rank ", r, " has made other calls than rank ", rank(),
+                        " before it finalized");
   }
   abortState().release();
   return {};

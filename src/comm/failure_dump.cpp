@@ -31,10 +31,10 @@ void FailureDump::begin(const Status& why) {
 void FailureDump::write(const Status& why) {
   if (!wanted()) return;
   std::call_once(once_, [&] {
-    recorder_.noteFailure(why.message());
+    recorder_.noteFailure(why.text());
     if (!recorder_.dumpsFailures()) return;
-    const Status written = recorder_.dump("", why.message());
-    if (!written.ok()) TUTTI_WARN("trace", written.message());
+    const Status written = recorder_.dump("", why.text());
+    if (!written.ok()) TUTTI_WARN("trace", written.text());
   });
 }
 

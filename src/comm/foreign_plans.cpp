@@ -53,11 +53,12 @@ Result<ForeignPlans> ForeignPlans::read(int nRanks) {
   plans.directory_ = configText("TUTTI_PLAN_DIR");
   if (plans.directory_.empty()) return plans;
 #if !TUTTI_HAVE_PUGIXML && !TUTTI_HAVE_NLOHMANN_JSON
-  return invalidUsage("TUTTI_PLAN_DIR=", plans.directory_,
+  return invalidUsage(ErrorCode::NotInBuild, "TUTTI_PLAN_DIR=", plans.directory_,
                       ": this build of Tutti reads no plans: it has neither pugixml nor nlohmann_json");
 #endif
   Result<std::shared_ptr<const PlanLibrary>> library = sharedLibrary(plans.directory_, nRanks);
-  if (!library.ok()) return invalidUsage("TUTTI_PLAN_DIR=", plans.directory_, ": ", library.status().message());
+  if (!library.ok())
+    return invalidUsage(ErrorCode::PlanFolder, "TUTTI_PLAN_DIR=", plans.directory_, ": ", library.status().text());
   plans.library_ = std::move(*library);
   for (const PlanLibrary::Refused& file : plans.library_->refused()) plans.refused_.push_back(file.why);
   plans.takeNames();
@@ -138,8 +139,8 @@ void ForeignPlans::offer(PlanRequest* request) const {
 }
 
 std::string planReport(const Result<ForeignPlans>& plans, const Result<Overrides>& asked) {
-  if (!plans.ok()) return "error " + plans.status().message();
-  if (!asked.ok()) return "error " + asked.status().message();
+  if (!plans.ok()) return "error " + plans.status().text();
+  if (!asked.ok()) return "error " + asked.status().text();
   std::string report = plans->summary();
   for (int i = 0; i < kNumCollectives; ++i) {
     const Shape call{.collective = static_cast<Collective>(i), .nRanks = 0};
@@ -152,12 +153,13 @@ std::string planReport(const Result<ForeignPlans>& plans, const Result<Overrides
 
 Status comparePlanReports(const std::vector<std::string>& reports) {
   for (size_t r = 0; r < reports.size(); ++r) {
-    if (reports[r].starts_with("error ")) return invalidUsage("rank ", r, ": ", reports[r].substr(6));
+    if (reports[r].starts_with("error "))
+      return invalidUsage(ErrorCode::PlanFolder, "rank ", r, ": ", reports[r].substr(6));
   }
   for (size_t r = 1; r < reports.size(); ++r) {
     if (reports[r] == reports[0]) continue;
-    return invalidUsage("TUTTI_PLAN_DIR: rank ", r, " has ", reports[r], ", rank 0 has ", reports[0],
-                        "; all ranks need the same files");
+    return invalidUsage(ErrorCode::PlansDiffer, "TUTTI_PLAN_DIR: rank ", r, " has ", reports[r], ", rank 0 has ",
+                        reports[0], "; all ranks need the same files");
   }
   return {};
 }

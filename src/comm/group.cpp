@@ -61,6 +61,7 @@ Status checkCaptures(const CallGroup& group) {
     const uint64_t capture = comm->executor().captureOf(entry.stream);
     if (capture != captures.emplace(comm, capture).first->second) {
       return invalidUsage(
+          ErrorCode::GroupMixed,
           "streams that a group gives to one communicator must all be captured into one graph, or none of them");
     }
   }

@@ -87,7 +87,7 @@ void retire(tuttiComm* handle) noexcept {
 
 void remember(tuttiComm* handle, const Status& error) {
   const std::lock_guard lock(handle->mutex);
-  handle->lastErrorText = error.message();
+  handle->lastErrorText = error.text();
 }
 
 Status finishJoin(tuttiComm* handle, const JoinFunction& join) {
@@ -102,7 +102,7 @@ Status finishJoin(tuttiComm* handle, const JoinFunction& join) {
     {
       const std::lock_guard lock(handle->mutex);
       handle->error = status;
-      handle->lastErrorText = status.message();
+      handle->lastErrorText = status.text();
     }
     handle->state.store(tuttiComm::State::Failed, std::memory_order_release);
     return status;
@@ -121,7 +121,7 @@ Status startJoin(tuttiComm* handle, JoinFunction join, tuttiComm_t* out) {
     try {
       handle->joiner = std::thread([handle, work = std::move(join)] { (void)finishJoin(handle, work); });
     } catch (const std::exception& error) {
-      return systemError("cannot start a thread for joining in the background: ", error.what());
+      return systemError(ErrorCode::NoThread, "cannot start a thread for joining in the background: ", error.what());
     }
     return {tuttiInProgress, "joining in the background; poll tuttiCommGetAsyncError"};
   }
@@ -138,15 +138,16 @@ Status startJoin(tuttiComm* handle, JoinFunction join, tuttiComm_t* out) {
 }
 
 Result<CommUse> use(tuttiComm_t handle) {
-  if (handle == nullptr) return invalidArgument("comm is NULL");
+  if (handle == nullptr) return invalidArgument(ErrorCode::CommunicatorInvalid, "comm is NULL");
   CommUse inUse(handle);  // before the state is read: then it is not freed, or the state says that it is
   switch (handle->state.load(std::memory_order_seq_cst)) {
     case tuttiComm::State::Ready: return inUse;
     case tuttiComm::State::Joining:
-      return invalidUsage("comm (rank ", handle->rank, " of ", handle->nRanks,
+      return invalidUsage(ErrorCode::StillJoining, "comm (rank ", handle->rank, " of ", handle->nRanks,
                           ") is still joining; poll tuttiCommGetAsyncError until it leaves tuttiInProgress");
     case tuttiComm::State::Gone:
-      return invalidArgument("comm (rank ", handle->rank, " of ", handle->nRanks, ") has been destroyed or aborted");
+      return invalidArgument(ErrorCode::CommunicatorInvalid, "comm (rank ", handle->rank, " of ", handle->nRanks,
+                             ") has been destroyed or aborted");
     case tuttiComm::State::Forked: return checkProcess(handle);
     case tuttiComm::State::Failed: break;
   }
@@ -156,7 +157,7 @@ Result<CommUse> use(tuttiComm_t handle) {
 
 Status checkProcess(const tuttiComm* handle) {
   if (handle->state.load(std::memory_order_acquire) != tuttiComm::State::Forked) return {};
-  return invalidUsage("comm (rank ", handle->rank, " of ", handle->nRanks,
+  return invalidUsage(ErrorCode::Forked, "comm (rank ", handle->rank, " of ", handle->nRanks,
                       ") was made before this process was forked and is its parent's: make one in the child, or start "
                       "processes that use it anew (spawn)");
 }

@@ -38,9 +38,11 @@ Carrier HostExecutor::carrier(tuttiStream_t stream, HostStream* own) const {
 
 Status HostExecutor::checkStream(tuttiStream_t stream) const {
   if (stream != nullptr && stream->generation != forkGeneration()) {
-    return invalidUsage("stream was made before this process was forked and is its parent's: make one in the child");
+    return invalidUsage(ErrorCode::Forked,
+                        "stream was made before this process was forked and is its parent's: make one in the child");
   }
-  if (stream != nullptr && stream->host == nullptr) return invalidArgument("stream has been destroyed");
+  if (stream != nullptr && stream->host == nullptr)
+    return invalidArgument(ErrorCode::Stream, "stream has been destroyed");
   return {};
 }
 

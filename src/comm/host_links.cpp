@@ -103,7 +103,7 @@ class Ring {
       TUTTI_ASSIGN(const ProbeStep came, step());
       if (came == ProbeStep::Done) return {};
       if (comm_.watchdog().abortState().ended()) return systemError("the communicator has ended");
-      if (deadline.passed()) return timeoutError("no answer within ", kMostMs, " ms");
+      if (deadline.passed()) return timeoutError(ErrorCode::Timeout, "no answer within ", kMostMs, " ms");
       if (came == ProbeStep::Moved) continue;
       comm_.links().progress();
       if (nowNs() - beganNs < kPatienceNs) {
@@ -173,7 +173,7 @@ Result<std::optional<HostLinkFigures>> measureHostLinks(Comm& comm) {
   std::vector<HostLinkFigures> all;
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     const Result<std::optional<HostLinkFigures>> theirs = parseHostLink(texts[rank]);
-    if (!theirs.ok()) return remoteError("rank ", rank, " sent ", theirs.status().message());
+    if (!theirs.ok()) return remoteError(ErrorCode::Malformed, "rank ", rank, " sent ", theirs.status().text());
     if (*theirs) all.push_back(**theirs);
   }
   if (comm.rank() == 0) tell(texts, all);

@@ -48,7 +48,7 @@ PeerDescriptor ownDescriptor(int rank) {
 
 /// What the other ranks hear of one.
 Status failedJoining(int rank, const std::string& why) {
-  return remoteError("rank ", rank, " failed while ranks were joining: ", why);
+  return remoteError(ErrorCode::CannotJoin, "rank ", rank, " failed while ranks were joining: ", why);
 }
 
 const char* nameOf(ExecutorKind way) {
@@ -148,7 +148,7 @@ Status Joining::prepare(int rank, int nRanks, PeerDescriptor* descriptor) {
   if (settings.cudaDevice >= 0) {
     Result<std::unique_ptr<Executor>> executor = CudaExecutor::create(comm_, nRanks, slots_, descriptor);
     if (!executor.ok()) {
-      descriptor->trouble = cat("it cannot use its device: ", executor.status().message());
+      descriptor->trouble = cat("it cannot use its device: ", executor.status().text());
       return executor.status();
     }
     comm_.executor_ = std::move(*executor);
@@ -164,7 +164,7 @@ Status Joining::prepare(int rank, int nRanks, PeerDescriptor* descriptor) {
 Status Joining::run(std::shared_ptr<Session> session, JoinRequest request) {
   PeerDescriptor descriptor = ownDescriptor(request.rank);
   trouble_ = caught([&] { return prepare(request.rank, request.nRanks, &descriptor); });
-  if (!trouble_.ok() && descriptor.trouble.empty()) descriptor.trouble = trouble_.message();
+  if (!trouble_.ok() && descriptor.trouble.empty()) descriptor.trouble = trouble_.text();
   request.info = encodeDescriptor(descriptor);
   Result<std::unique_ptr<Control>> joined = session->join(
       std::move(request), Deadline::inMs(comm_.settings_.timeoutMs), comm_.abortState().word(),
@@ -180,7 +180,7 @@ Status Joining::run(std::shared_ptr<Session> session, JoinRequest request) {
 Status Joining::tellIfFirst(const Status& up, const std::string& trouble) {
   if (up.ok()) return up;
   const bool first = !comm_.abortState().ended() && comm_.control_->failure().ok();
-  if (first) comm_.control_->reportFailure({rank(), failedJoining(rank(), trouble.empty() ? up.message() : trouble)});
+  if (first) comm_.control_->reportFailure({rank(), failedJoining(rank(), trouble.empty() ? up.text() : trouble)});
   const bool mistake = up.code() == tuttiInvalidUsage || up.code() == tuttiInvalidArgument;
   return first || mistake ? up : comm_.watchdog_.cause(up);
 }
@@ -221,14 +221,14 @@ Status Joining::takeDescriptors() {
     descriptors_.push_back(std::move(descriptor));
   }
   TUTTI_TRY(trouble_);
-  for (const PeerDescriptor& descriptor : descriptors_) {
+  for (const PeerDescriptor& descriptor : descriptors_)
     if (!descriptor.trouble.empty()) return failedJoining(descriptor.info.rank, descriptor.trouble);
-  }
   TUTTI_TRY(compareReleases(descriptors_, rank()));
   for (const PeerDescriptor& descriptor : descriptors_) {
     if (descriptor.settings == mine().settings) continue;
-    return invalidUsage("rank ", descriptor.info.rank, " has other settings than rank ", rank(), ": [",
-                        descriptor.settings, "] and [", mine().settings, "]; set them alike on all ranks");
+    const std::string both = cat(": [", descriptor.settings, "] and [", mine().settings, "]");
+    return invalidUsage(ErrorCode::SettingsDiffer, "rank ", descriptor.info.rank, " has other settings than rank ",
+                        rank(), both, "; set them alike on all ranks");
   }
   return {};
 }

@@ -35,13 +35,13 @@ Result<Links::Route> Links::routeBetween(int self, int peer) const {
     Result<LinkProfile> link = transport->reach(a.info, b.info);
     for (const PeerDescriptor* rank : {&a, &b}) {
       if (!link.ok() || self == peer || !lacks(*rank, transport->name())) continue;
-      link = invalidUsage("rank ", rank->info.rank, " has no device for it; TUTTI_LOG=", transport->name(),
-                          ":debug there says why");
+      link = invalidUsage(ErrorCode::TransportAbsent, "rank ", rank->info.rank,
+                          " has no device for it; TUTTI_LOG=", transport->name(), ":debug there says why");
     }
     if (link.ok()) return Route{transport.get(), *link};
     reasons += cat(reasons.empty() ? "" : "; ", transport->name(), ": ", link.status().message());
   }
-  return invalidUsage(reasons);
+  return invalidUsage(ErrorCode::TransportAbsent, reasons);
 }
 
 Status Links::meet(std::vector<PeerDescriptor> descriptors) {
@@ -49,8 +49,9 @@ Status Links::meet(std::vector<PeerDescriptor> descriptors) {
   for (const PeerDescriptor& descriptor : descriptors_) {
     const Result<Route> way = routeBetween(rank_, descriptor.info.rank);
     if (!way.ok()) {
-      return invalidUsage("no transport that TUTTI_TRANSPORTS allows joins rank ", rank_, " and rank ",
-                          descriptor.info.rank, " (host ", descriptor.hostName, ").  ", way.status().message());
+      return invalidUsage(ErrorCode::NoTransport, "no transport that TUTTI_TRANSPORTS allows joins rank ", rank_,
+                          " and rank ", descriptor.info.rank, " (host ", descriptor.hostName, ").  ",
+                          way.status().message());
     }
     byPeer_.push_back(*way);
   }
@@ -126,8 +127,8 @@ Result<const Address*> Links::addressOf(int peer, const Transport& transport) co
   for (const auto& [name, theirs] : descriptors_[static_cast<size_t>(peer)].transports) {
     if (name == transport.name()) return &theirs;
   }
-  return invalidUsage("rank ", peer, " does not offer transport ", transport.name(), " that rank ", rank_,
-                      " would use; set TUTTI_TRANSPORTS alike on all ranks");
+  return invalidUsage(ErrorCode::SettingsDiffer, "rank ", peer, " does not offer transport ", transport.name(),
+                      " that rank ", rank_, " would use; set TUTTI_TRANSPORTS alike on all ranks");
 }
 
 bool Links::hasBoards() const {

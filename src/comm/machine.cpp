@@ -68,7 +68,8 @@ Result<Graph> givenHost(const std::string& file, size_t host, size_t nHosts) {
   const std::vector<int> hosts = all.all(NodeKind::Host);
   if (hosts.size() == 1) return all;
   if (hosts.size() < nHosts) {
-    return invalidUsage("it describes ", hosts.size(), " hosts, and the ranks are on ", nHosts);
+    return invalidUsage(ErrorCode::TopologyUnreadable, "it describes ", hosts.size(), " hosts, and the ranks are on ",
+                        nHosts);
   }
   return onlyHost(all, hosts[host]);
 }
@@ -113,7 +114,7 @@ Result<Graph> hostGraph(const std::vector<PeerDescriptor>& descriptors, const st
   if (file.empty()) return topology::detectBySystem();
   Result<Graph> given = givenHost(file, host, hosts.size());
   if (!given.ok()) {
-    return Status(given.status().code(), cat("TUTTI_TOPO_FILE=", file, ": ", given.status().message()));
+    return Status(given.status().code(), cat("TUTTI_TOPO_FILE=", file, ": ", given.status().text()));
   }
   TUTTI_TRY(askOfDevices(descriptors, hosts[host], &*given));
   for (const std::string& sentence : given->leftOut) TUTTI_WARN("topology", "TUTTI_TOPO_FILE=", file, ": ", sentence);
@@ -129,7 +130,8 @@ Result<std::vector<CpuSet>> parsePlaces(const std::string& text) {
   if (text.empty()) return places;
   for (const std::string& list : split(text, '/')) {
     Result<CpuSet> cpus = CpuSet::parseList(list);
-    if (!cpus.ok()) return invalidUsage("TUTTI_TOPO_CPUS='", text, "': ", cpus.status().message());
+    if (!cpus.ok())
+      return invalidUsage(ErrorCode::TopologyUnreadable, "TUTTI_TOPO_CPUS='", text, "': ", cpus.status().text());
     places.push_back(std::move(*cpus));
   }
   return places;
@@ -168,8 +170,8 @@ Status checkToldAlike(const Given& given, int rank, const Given& tellers, int te
     const auto has = [&](const std::string& value) {
       return value.empty() ? cat("no ", kGiven[i]) : cat(kGiven[i], "=", value.substr(0, 200));
     };
-    return invalidUsage("rank ", rank, " has ", has(given[i]), ", rank ", teller, " of the same host has ",
-                        has(tellers[i]), "; set it alike on all ranks of a host");
+    return invalidUsage(ErrorCode::SettingsDiffer, "rank ", rank, " has ", has(given[i]), ", rank ", teller,
+                        " of the same host has ", has(tellers[i]), "; set it alike on all ranks of a host");
   }
   return {};
 }
@@ -194,20 +196,23 @@ struct HostReport {
 
 Result<HostReport> readReport(const std::string& report, const PeerDescriptor& teller) {
   const auto wrong = [&](const std::string& why) {
-    return remoteError("rank ", teller.info.rank, " sent a report of its machine that is not understood: ", why);
+    return remoteError(ErrorCode::Malformed, "rank ", teller.info.rank,
+                       " sent a report of its machine that is not understood: ", why);
   };
-  if (report.starts_with("error ")) return invalidUsage("rank ", teller.info.rank, ": ", report.substr(6));
+  if (report.starts_with("error "))
+    return invalidUsage(ErrorCode::TopologyUnreadable, "rank ", teller.info.rank, ": ",
+                        report.substr(6, report.find_last_not_of('\n') - 5));
   HostReport host;
   std::string_view text;
   host.given = givenOf(report, &text);
   if (text.empty()) return wrong("it is cut short");
   Result<Graph> graph = topology::parseCompact(text);
-  if (!graph.ok()) return wrong(graph.status().message());
+  if (!graph.ok()) return wrong(graph.status().text());
   if (graph->all(NodeKind::Host).size() != 1 || graph->nodes.front().hostHash != teller.info.hostId) {
     return wrong("it is of another host");
   }
   Result<std::vector<CpuSet>> places = parsePlaces(host.given[0]);
-  if (!places.ok()) return wrong(places.status().message());
+  if (!places.ok()) return wrong(places.status().text());
   host.places = std::move(*places);
   host.graph = std::move(*graph);
   return host;
@@ -241,7 +246,7 @@ std::string machineReport(const std::vector<PeerDescriptor>& descriptors, int ra
   const auto own = std::find_if(hosts.begin(), hosts.end(), [&](const auto& ranks) { return ranks.front() == rank; });
   if (own == hosts.end()) return givenHere();
   const Result<std::string> report = writeReport(descriptors, hosts, static_cast<size_t>(own - hosts.begin()));
-  return report.ok() ? *report : "error " + report.status().message() + "\n";
+  return report.ok() ? *report : "error " + report.status().text() + "\n";
 }
 
 Result<Machines> mergeReports(const std::vector<PeerDescriptor>& descriptors, const std::vector<std::string>& reports) {

@@ -193,8 +193,8 @@ Result<Schedule> CallPlanner::scheduleFor(const Call& call, const PlanKey& key, 
   if (choice->nChannels > 1) schedule = replicate(schedule, choice->nChannels);
   schedule.staggered = staggers(*choice, shape, schedule);
   if (schedule.lanes.size() <= static_cast<size_t>(mostLanes(key.resident))) return schedule;
-  return invalidUsage("algorithm ", choice->name(), " with ", choice->nChannels, " channels needs ",
-                      schedule.lanes.size(), " lanes; there are ", mostLanes(key.resident));
+  return invalidUsage(ErrorCode::AlgorithmDoesNotFit, "algorithm ", choice->name(), " with ", choice->nChannels,
+                      " channels needs ", schedule.lanes.size(), " lanes; there are ", mostLanes(key.resident));
 }
 
 Result<CallPlanner::Making> CallPlanner::beginPlan(const Call& call, const PlanKey& key) {

@@ -38,11 +38,12 @@ constexpr int kBacklog = 8;
 /// A folder that only this user can write.  Errors: SystemError.
 Status makeFolder(const std::string& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return systemError("cannot make ", folder, ": ", std::strerror(errno));
+    return systemError(ErrorCode::MonitorNotServed, "cannot make ", folder, ": ", std::strerror(errno));
   struct stat found {};
-  if (lstat(folder.c_str(), &found) != 0) return systemError("cannot see ", folder, ": ", std::strerror(errno));
+  if (lstat(folder.c_str(), &found) != 0)
+    return systemError(ErrorCode::MonitorNotServed, "cannot see ", folder, ": ", std::strerror(errno));
   const bool own = S_ISDIR(found.st_mode) && found.st_uid == geteuid() && (found.st_mode & 077) == 0;
-  return own ? Status() : systemError(folder, " is not a folder of this user's alone");
+  return own ? Status() : systemError(ErrorCode::MonitorNotServed, folder, " is not a folder of this user's alone");
 }
 
 /// Sockets of processes that were killed.
@@ -59,14 +60,15 @@ void sweep(const std::string& folder) {
 Result<Fd> listenAt(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return systemError(path, " is too long for a socket's name");
+  if (path.size() >= sizeof address.sun_path)
+    return systemError(ErrorCode::MonitorNotServed, path, " is too long for a socket's name");
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return systemError("no socket: ", std::strerror(errno));
+  if (!fd.valid()) return systemError(ErrorCode::MonitorNotServed, "no socket: ", std::strerror(errno));
   (void)unlink(path.c_str());
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       listen(fd.get(), kBacklog) != 0)
-    return systemError("cannot listen at ", path, ": ", std::strerror(errno));
+    return systemError(ErrorCode::MonitorNotServed, "cannot listen at ", path, ": ", std::strerror(errno));
   return fd;
 }
 
@@ -128,7 +130,7 @@ std::string monitorText(Comm& comm) {
                  rankText(rank, comm.links().descriptors()[r].info, r < answers.size() ? answers[r] : std::nullopt));
   }
   return cat("{\"communicator\":", header.communicator, ",\"name\":", quoted(header.name),
-             ",\"nRanks\":", comm.nRanks(), ",\"failure\":", quoted(comm.failure().message()), ",\"ranks\":[", ranks,
+             ",\"nRanks\":", comm.nRanks(), ",\"failure\":", quoted(comm.failure().text()), ",\"ranks\":[", ranks,
              "]}");
 }
 
@@ -174,14 +176,14 @@ class MonitorSeat::Server {
     TUTTI_ASSIGN(Fd listener, listenAt(path_));
     listener_ = OwnFd(std::move(listener));
     stop_ = Fd(eventfd(0, EFD_CLOEXEC));
-    if (!stop_.valid()) return systemError("no eventfd: ", std::strerror(errno));
+    if (!stop_.valid()) return systemError(ErrorCode::MonitorNotServed, "no eventfd: ", std::strerror(errno));
     try {
       thread_ = std::thread([this] {
         nameOwnThread("tutti-monitor");
         serve();
       });
     } catch (const std::exception& error) {
-      return systemError("no thread: ", error.what());
+      return systemError(ErrorCode::MonitorNotServed, "no thread: ", error.what());
     }
     return {};
   }

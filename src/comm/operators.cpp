@@ -9,10 +9,12 @@ tuttiRedOp_t OperatorTable::add(std::shared_ptr<const CustomOperator> op) {
 }
 
 Status OperatorTable::remove(tuttiRedOp_t op) {
-  if (op < tuttiNumOps) return invalidArgument("op ", redOpName(op), " is built in and cannot be destroyed");
+  if (op < tuttiNumOps)
+    return invalidArgument(ErrorCode::Operator, "op ", redOpName(op), " is built in and cannot be destroyed");
   const std::lock_guard lock(mutex_);
   if (operators_.erase(op) == 1) return {};
-  return invalidArgument("op ", static_cast<int>(op), " was not made for this communicator, or is destroyed already");
+  return invalidArgument(ErrorCode::Operator, "op ", static_cast<int>(op),
+                         " was not made for this communicator, or is destroyed already");
 }
 
 std::shared_ptr<const CustomOperator> OperatorTable::find(tuttiRedOp_t op) const {

@@ -70,8 +70,8 @@ void eachField(Descriptor& descriptor, Field& field) {
 Status otherRelease(int rank, std::string theirs) {
   constexpr size_t kMostShown = 80;
   if (theirs.size() > kMostShown || theirs.empty()) theirs = "an unknown one";
-  return invalidUsage("rank ", rank, " runs another release of Tutti: ", theirs, ", and this rank ", releaseText(),
-                      "; install one on all ranks");
+  return invalidUsage(ErrorCode::ReleasesDiffer, "rank ", rank, " runs another release of Tutti: ", theirs,
+                      ", and this rank ", releaseText(), "; install one on all ranks");
 }
 
 }  // namespace
@@ -114,7 +114,7 @@ Result<PeerDescriptor> decodeDescriptor(int rank, const std::string& bytes) {
     field(name);
     field(address);
   }
-  if (!field.in.done()) return remoteError("rank ", rank, " sent a malformed descriptor");
+  if (!field.in.done()) return remoteError(ErrorCode::Malformed, "rank ", rank, " sent a malformed descriptor");
   return descriptor;
 }
 

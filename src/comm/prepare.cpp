@@ -15,8 +15,8 @@ Status checkCounts(const std::vector<size_t>& told, size_t n) {
     for (size_t to = 0; to < n; ++to) {
       const size_t sent = told[from * 2 * n + to], expected = told[to * 2 * n + n + from];
       if (sent == expected) continue;
-      return invalidUsage("AllToAllv: rank ", from, " sends ", sent, " elements to rank ", to, ", which expects ",
-                          expected);
+      return invalidUsage(ErrorCode::CallsDiffer, "AllToAllv: rank ", from, " sends ", sent, " elements to rank ", to,
+                          ", which expects ", expected);
     }
   }
   return {};

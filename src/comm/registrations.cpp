@@ -19,7 +19,7 @@ Result<Registrations::Range> Registrations::registered(const Memory& memory) con
     }
     if (!kept.ok()) {
       return Status(kept.status().code(), cat("transport ", transport->name(), " cannot register ", memory.bytes,
-                                              " bytes of memory: ", kept.status().message()));
+                                              " bytes of memory: ", kept.status().text()));
     }
     if (*kept != nullptr) range.kept.push_back(std::move(*kept));
   }
@@ -41,7 +41,8 @@ bool Registrations::has(void* handle) const {
 Status Registrations::remove(void* handle) {
   const std::lock_guard lock(mutex_);
   if (ranges_.erase(reinterpret_cast<uintptr_t>(handle)) == 1) return {};
-  return invalidArgument("handle is not a registration of this communicator (or was removed already)");
+  return invalidArgument(ErrorCode::Registration,
+                         "handle is not a registration of this communicator (or was removed already)");
 }
 
 void Registrations::use(const void* data, size_t bytes) {

@@ -91,19 +91,21 @@ int rightRank(const std::vector<uint32_t>& checksums, int owner) {
 Status compareResults(const Blobs& results, const std::vector<int>& owners, const std::string& what) {
   for (size_t part = 0; part < owners.size(); ++part) {
     const std::vector<uint32_t> checksums = partOf(results, part, owners.size());
-    if (checksums.empty()) return remoteError("a malformed checksum of the result of ", what);
+    if (checksums.empty()) return remoteError(ErrorCode::Malformed, "a malformed checksum of the result of ", what);
     if (std::count(checksums.begin(), checksums.end(), checksums[0]) == std::ssize(checksums)) continue;
     const int right = rightRank(checksums, owners[part]);
     if (right < 0) {
-      return remoteError("the results of ", what, " differ among ranks, and no more than half of them agree, so that ",
+      return remoteError(ErrorCode::ResultsDiffer, "the results of ", what,
+                         " differ among ranks, and no more than half of them agree, so that ",
                          "nobody can tell who is right; repeat it with three ranks or more (TUTTI_CHECK_RESULTS)");
     }
     std::vector<int> wrong;
     for (size_t rank = 0; rank < checksums.size(); ++rank) {
       if (checksums[rank] != checksums[static_cast<size_t>(right)]) wrong.push_back(static_cast<int>(rank));
     }
-    return remoteError("the result of ", what, " on ", wrong.size() == 1 ? "rank " : "ranks ", listRanks(wrong),
-                       " is not that of rank ", right, owners[part] >= 0 ? ", whose data it is" : " and most others",
+    return remoteError(ErrorCode::ResultsDiffer, "the result of ", what, " on ", wrong.size() == 1 ? "rank " : "ranks ",
+                       listRanks(wrong), " is not that of rank ", right,
+                       owners[part] >= 0 ? ", whose data it is" : " and most others",
                        ": it was changed behind the checks of links; look at the memory and the cores of that host "
                        "(TUTTI_CHECK_RESULTS)");
   }

@@ -32,7 +32,7 @@ Result<CommSettings> fromEnvironment() {
 Status take(const char* field, int given, int least, int most, int* value) {
   if (given == TUTTI_CONFIG_UNDEF_INT) return {};
   if (given < least || given > most) {
-    return invalidArgument("config.", field, " = ", given, " is outside ", least, "..", most);
+    return invalidArgument(ErrorCode::ConfigField, "config.", field, " = ", given, " is outside ", least, "..", most);
   }
   *value = given;
   return {};
@@ -57,23 +57,25 @@ Result<int> resolveDevice(int device) {
   const char* const set = std::getenv("TUTTI_DEVICE");
   const bool byVariable = !asked && set != nullptr && text == set;
   return Status(tuttiUnhandledCudaError, cat(byVariable ? "TUTTI_DEVICE=cuda" : "ranks are to compute on CUDA devices",
-                                             ", but ", current.status().message()));
+                                             ", but ", current.status().text()));
 }
 
 Status checkNetwork(const char* name, TransportTable table) {
   const TransportEntry* const entry = findTransport(name, table);
   if (entry != nullptr && entry->isNetwork()) return {};
-  return invalidArgument("config.netName = '", name, "' is not a network transport of this build (",
-                         namesOf(table, true), ")");
+  return invalidArgument(ErrorCode::ConfigField, "config.netName = '", name,
+                         "' is not a network transport of this build (", namesOf(table, true), ")");
 }
 
 // Reads no more than the caller's header knew of.
 Result<tuttiConfig_t> readable(const tuttiConfig_t& config) {
   if (config.magic != TUTTI_CONFIG_MAGIC) {
-    return invalidArgument("config is not initialised: start it with TUTTI_CONFIG_INITIALIZER");
+    return invalidArgument(ErrorCode::ConfigInvalid,
+                           "config is not initialised: start it with TUTTI_CONFIG_INITIALIZER");
   }
   if (config.size < offsetof(tuttiConfig_t, blocking)) {
-    return invalidArgument("config.size = ", config.size, " is too small to be a tuttiConfig_t");
+    return invalidArgument(ErrorCode::ConfigInvalid, "config.size = ", config.size,
+                           " is too small to be a tuttiConfig_t");
   }
   tuttiConfig_t copy = TUTTI_CONFIG_INITIALIZER;
   std::memcpy(&copy, &config, std::min(config.size, sizeof copy));
@@ -117,14 +119,14 @@ Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSett
 Result<tuttiWaitMode_t> parseWaitMode(const std::string& name) {
   const auto* const found = std::find(kWaitModes.begin(), kWaitModes.end(), name);
   if (found != kWaitModes.end()) return static_cast<tuttiWaitMode_t>(found - kWaitModes.begin());
-  return invalidUsage("TUTTI_WAIT='", name, "' is not auto, spin, yield or block");
+  return invalidUsage(ErrorCode::VariableValue, "TUTTI_WAIT='", name, "' is not auto, spin, yield or block");
 }
 
 std::string_view waitModeName(tuttiWaitMode_t mode) { return kWaitModes[static_cast<size_t>(mode)]; }
 
 Status checkDeviceName(const std::string& name) {
   if (name == "auto" || name == "host" || name == "cuda") return {};
-  return invalidUsage("TUTTI_DEVICE='", name, "' is not auto, host or cuda");
+  return invalidUsage(ErrorCode::VariableValue, "TUTTI_DEVICE='", name, "' is not auto, host or cuda");
 }
 
 Result<int> defaultDevice() { return resolveDevice(TUTTI_DEVICE_AUTO); }
@@ -153,7 +155,7 @@ Status checkEncryption(const CommSettings& settings) {
         entry->name == "ncclnet" && !configText("TUTTI_NET_PLUGIN").empty() && configText("TUTTI_NET_PLUGIN") != "none";
     const bool asked = (listNames || plugin) && transportAllowed(settings.transports, entry->name);
     if (entry->canEncrypt() || !asked) continue;
-    return invalidUsage("TUTTI_ENCRYPT=1, but ", entry->name, ", which ",
+    return invalidUsage(ErrorCode::NotEncrypted, "TUTTI_ENCRYPT=1, but ", entry->name, ", which ",
                         listNames ? "TUTTI_TRANSPORTS (or config.transports)" : "TUTTI_NET_PLUGIN",
                         " asks for, does not encrypt what it sends between hosts; tcp does");
   }
@@ -168,8 +170,9 @@ Status checkTransportList(const std::string& list, TransportTable table) {
   for (std::string part : split(list, ',')) {
     if (!part.empty() && part.front() == '^') part.erase(0, 1);
     if (findTransport(part, table) != nullptr || (exclude && isTransportElsewhere(part))) continue;
-    return invalidUsage("TUTTI_TRANSPORTS (or config.transports) = '", list, "': there is no transport '", part, "'",
-                        didYouMean(part, names), "; known are ", namesOf(table));
+    return invalidUsage(ErrorCode::TransportUnknown, "TUTTI_TRANSPORTS (or config.transports) = '", list,
+                        "': there is no transport '", part, "'", didYouMean(part, names), "; known are ",
+                        namesOf(table));
   }
   return {};
 }

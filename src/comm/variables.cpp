@@ -51,14 +51,16 @@ Status checkInterfaces(const std::string& names, const std::string& family) {
 
 Status checkTopologyFile(const std::string& value) {
   const Status status = asStatus(topology::loadTopology(value));
-  return status.ok() ? status : invalidUsage("TUTTI_TOPO_FILE=", value, ": ", status.message());
+  return status.ok() ? status
+                     : invalidUsage(ErrorCode::TopologyUnreadable, "TUTTI_TOPO_FILE=", value, ": ", status.text());
 }
 
 Status checkPlanFolder(const std::string& value) {
   std::error_code error;
   const std::filesystem::directory_iterator folder(value, error);
   if (!error) return {};
-  return invalidUsage("TUTTI_PLAN_DIR=", value, ": cannot read the folder of plans: ", error.message());
+  return invalidUsage(ErrorCode::PlanFolder, "TUTTI_PLAN_DIR=", value,
+                      ": cannot read the folder of plans: ", error.message());
 }
 
 enum class When { Always, ByDefaultOnly };
@@ -122,7 +124,7 @@ Status setVariable(std::string_view name, const char* value) {
   const auto all = variables();
   const bool known = std::any_of(all.begin(), all.end(), [&](const Variable& v) { return name == v.name; });
   if (known && value != nullptr) {
-    if (const Status status = checkVariable(name, value); !status.ok()) return invalidArgument(status.message());
+    if (const Status status = checkVariable(name, value); !status.ok()) return invalidArgument(status.text());
   }
   return setDefault(name, value);
 }

@@ -129,8 +129,8 @@ PendingVerdict Watchdog::expired(int waitingOn) {
 Status Watchdog::tooLate(const Status& verdict, int waitingOn) {
   Status why = verdict;
   if (why.ok()) {
-    why = timeoutError("rank ", control_->rank(), " waited ", timeoutMs_.load(), " ms for rank ", waitingOn,
-                       " without any progress; the deadline is TUTTI_TIMEOUT_MS or config.timeoutMs");
+    why = timeoutError(ErrorCode::RankSilent, "rank ", control_->rank(), " waited ", timeoutMs_.load(), " ms for rank ",
+                       waitingOn, " without any progress; the deadline is TUTTI_TIMEOUT_MS or config.timeoutMs");
   }
   abortState_.end(why);
   return why;
@@ -166,9 +166,12 @@ Status Watchdog::differentMessage(const Status& error) const {
   const CallParts seen = partsOf(message_->seen);
   const bool told = message_->seen.head != 0 && message_->seen.count + seen.dtype != 0;
   const MessageWait mine{message_->peer, false, message_->call}, theirs{control_->rank(), true, message_->seen};
-  if (!told) return invalidUsage("in ", describeMessage(mine), " of rank ", control_->rank(), ": ", error.message());
-  return invalidUsage("rank ", control_->rank(), " is in ", describeMessage(mine), ", but rank ", message_->peer,
-                      " is in ", describeMessage(theirs), "; Send and Recv must agree in count and type");
+  if (!told)
+    return invalidUsage(ErrorCode::CallsDiffer, "in ", describeMessage(mine), " of rank ", control_->rank(), ": ",
+                        error.text());
+  return invalidUsage(ErrorCode::MessagesDiffer, "rank ", control_->rank(), " is in ", describeMessage(mine),
+                      ", but rank ", message_->peer, " is in ", describeMessage(theirs),
+                      "; Send and Recv must agree in count and type");
 }
 
 Status Watchdog::broken(const Status& error, int waitingOn) {

@@ -72,7 +72,7 @@ void LinkAuthentication::onAccepted(LinkId link) {
 
 bool LinkAuthentication::dropStranger() {
   if (strangers_.empty()) return false;
-  fail(strangers_.begin()->second, remoteError("too many strangers"));
+  fail(strangers_.begin()->second, remoteError(ErrorCode::Stranger, "too many strangers"));
   return true;
 }
 
@@ -94,7 +94,7 @@ void LinkAuthentication::onMessage(LinkId link, std::string_view message) {
     case Phase::AwaitProof: {
       if (AcceptorProof::isOtherSecret(message)) {
         hooks_.otherSecret(entry.hello);
-        return fail(link, remoteError("a dialer with another secret"));
+        return fail(link, remoteError(ErrorCode::Stranger, "a dialer with another secret"));
       }
       Result<std::string> accepted = entry.acceptor->onProof(message);
       if (!accepted.ok()) return fail(link, accepted.status());
@@ -102,7 +102,7 @@ void LinkAuthentication::onMessage(LinkId link, std::string_view message) {
       return admit(link, entry.acceptor->keys(), entry.hello.encrypts);
     }
     case Phase::Connecting:
-    case Phase::Parked: return fail(link, remoteError("a message out of turn"));
+    case Phase::Parked: return fail(link, remoteError(ErrorCode::Malformed, "a message out of turn"));
   }
 }
 
@@ -149,7 +149,8 @@ void LinkAuthentication::onDialerMessage(LinkId link, Entry& entry, std::string_
 void LinkAuthentication::admit(LinkId link, const DirectionKeys& keys, bool peerEncrypts) {
   const bool alike = peerEncrypts == encrypts_;
   if (!alike && entries_.at(link).hello.purpose != Purpose::Meet)
-    return fail(link, invalidUsage("TUTTI_ENCRYPT is ", encrypts_, " here and ", peerEncrypts, " there"));
+    return fail(link, invalidUsage(ErrorCode::EncryptionDiffers, "TUTTI_ENCRYPT is ", encrypts_, " here and ",
+                                   peerEncrypts, " there"));
   const Entry entry = remove(link);
   network_.protect(link, keys, encrypts_ && peerEncrypts);
   hooks_.proven(link, entry.hello, entry.owner, alike);
@@ -161,9 +162,9 @@ void LinkAuthentication::onClosed(LinkId link, const Status& why) {
   if (entry.owner == 0) return;
   // Older versions of the protocol end a link that they do not understand, without a word.
   const bool unanswered = entry.phase == Phase::AwaitChallenge && why.code() == tuttiRemoteError;
-  const Status told =
-      unanswered ? remoteError(why.message(), ", before it answered; do all ranks load the same version of Tutti?")
-                 : why;
+  const Status told = unanswered ? remoteError(ErrorCode::PeerClosed, why.text(),
+                                               ", before it answered; do all ranks load the same version of Tutti?")
+                                 : why;
   hooks_.dialFailed(link, entry.owner, told);
 }
 
@@ -173,9 +174,9 @@ void LinkAuthentication::onTimer() {
     const LinkId link = deadlines_.begin()->second;
     const Entry& entry = entries_.at(link);
     const bool connected = entry.phase == Phase::AwaitChallenge;
-    fail(link,
-         timeoutError(entry.to, connected ? " took the connection, and does not know this communicator, or not yet"
-                                          : " did not answer in time"));
+    fail(link, timeoutError(ErrorCode::Timeout, entry.to,
+                            connected ? " took the connection, and does not know this communicator, or not yet"
+                                      : " did not answer in time"));
   }
 }
 

@@ -104,7 +104,7 @@ Failure circle(const Reports& all, const std::vector<int>& ranks) {
   }
   text += others ? "; ranks that share two communicators must use them in the same order"
                  : "; all ranks must make the same collective calls in the same order, and every Recv needs its Send";
-  return {ranks.size() == 2 ? oddOneOf(all, ranks[0], ranks[1]) : -1, Status(tuttiInvalidUsage, std::move(text))};
+  return {ranks.size() == 2 ? oddOneOf(all, ranks[0], ranks[1]) : -1, invalidUsage(ErrorCode::WaitInCircle, text)};
 }
 
 /// Two that have come to the same exchange by different calls.

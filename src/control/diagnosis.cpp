@@ -45,7 +45,9 @@ const char* nameOf(Attendance call) {
   return "no call";
 }
 
-Failure fail(int rank, tuttiResult_t code, std::string text) { return {rank, Status(code, std::move(text))}; }
+Failure fail(int rank, ErrorCode kind, std::string text) {
+  return {rank, Status(resultOf(kind), kind, std::move(text))};
+}
 
 // ---- Different calls.
 
@@ -101,7 +103,7 @@ Diagnosis diagnoseDifferent(Testimonies all, uint64_t sequence) {
   // More answers can only turn a majority around if those that are not known could.
   const size_t unknown = all.size() - known;
   const bool certain = majority.size() > odd.size() + unknown || unknown == 0;
-  return {fail(clear ? odd[0] : -1, tuttiInvalidUsage, std::move(text)), certain};
+  return {fail(clear ? odd[0] : -1, ErrorCode::CallsDiffer, std::move(text)), certain};
 }
 
 // ---- Left, silent, absent.
@@ -116,7 +118,7 @@ std::optional<Failure> diagnoseLeft(const Question& q, Testimonies all) {
     const bool beforeGather = origin && origin->gatherWaitingOn >= 0 && t->gathers < origin->gathers;
     const bool neededOtherwise = q.sequence == 0 && rank == q.suspect;
     if (beforeCall || beforeGather || neededOtherwise)
-      return fail(rank, tuttiRemoteError,
+      return fail(rank, ErrorCode::LeftEarly,
                   cat("rank ", rank, " has destroyed its communicator while rank ", q.origin, " waits in ",
                       waitsIn(q, all), "; all ranks must make the same calls before any of them leaves"));
   }
@@ -127,7 +129,7 @@ Failure silent(const Question& q, Testimonies all, int rank, const std::vector<i
   std::string text = cat("rank ", rank, " does not answer while rank ", q.origin, " waits in ", waitsIn(q, all));
   if (!others.empty()) text += cat(" (nor ", others.size() == 1 ? "does rank " : "do ranks ", listRanks(others), ")");
   text += "; its process is stopped, stuck or cut off: look at it, then abort this communicator";
-  return fail(rank, tuttiRemoteError, std::move(text));
+  return fail(rank, ErrorCode::RankStuck, std::move(text));
 }
 
 /// A mute rank is accused if someone who does answer is linked with it and has not heard it say goodbye.  Else nobody
@@ -153,7 +155,7 @@ Failure absent(Testimonies all, int rank, int waiter, uint64_t sequence) {
   const bool elsewhere = !of(all, rank)->state.elsewhere.empty();
   const char* advice = elsewhere ? "; ranks that share two communicators must use them in the same order"
                                  : ": find what keeps it, or raise the timeout";
-  return fail(rank, tuttiTimeout,
+  return fail(rank, ErrorCode::RankSilent,
               cat("rank ", rank, " has not entered ", describeSequence(of(all, waiter), sequence), " in which rank ",
                   waiter, " waits for it; it is ", describeState(*of(all, rank)), advice));
 }
@@ -180,10 +182,10 @@ std::optional<Failure> diagnoseChain(const Question& q, Testimonies all) {
     }
     if (w.state.inside && t.state.entered < w.state.entered) return absent(all, rank, waiter, w.state.entered);
     if (w.gatherWaitingOn >= 0 && t.gathers < w.gathers)
-      return fail(rank, tuttiTimeout,
+      return fail(rank, ErrorCode::RankSilent,
                   cat("rank ", rank, " has not entered control exchange number ", w.gathers, " in which rank ", waiter,
                       " waits for it; it is ", describeState(t)));
-    return fail(rank, tuttiTimeout,
+    return fail(rank, ErrorCode::RankSilent,
                 cat("rank ", waiter, " waits for rank ", rank, " in ",
                     w.state.inside ? describeSequence(w, w.state.entered) : waitsIn(q, all), ", but rank ", rank,
                     " is ", describeState(t), " and waits for nobody"));
@@ -206,11 +208,11 @@ std::optional<Failure> diagnoseBehind(const Question& q, Testimonies all) {
 
 Failure unexplained(const Question& q, Testimonies all) {
   if (q.reason == InquiryReason::Mismatch)
-    return fail(q.suspect, tuttiInvalidUsage,
+    return fail(q.suspect, ErrorCode::CallsDiffer,
                 cat("rank ", q.origin, " got a message of another call from rank ", q.suspect, " while it was in ",
                     waitsIn(q, all), "; matching calls must agree in type, count and order on both ranks"));
   const std::string whom = q.suspect >= 0 ? cat(" for rank ", q.suspect) : std::string();
-  return fail(-1, tuttiTimeout,
+  return fail(-1, ErrorCode::RankSilent,
               cat("rank ", q.origin, " has waited too long", whom, " in ", waitsIn(q, all),
                   ", though all ranks answer and none is behind: raise the timeout if the call may take that long"));
 }

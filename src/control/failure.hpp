@@ -13,7 +13,7 @@ inline std::string failureMessage(const Failure& failure) {
   w.i32(failure.rank);
   w.u32(static_cast<uint32_t>(failure.status.code()));
   w.u8(failure.onPurpose ? 1 : 0);
-  w.text(std::string_view(failure.status.message()).substr(0, kMaxFailureText));
+  w.text(failure.status.text(kMaxFailureText));
   return w.take();
 }
 
@@ -24,7 +24,7 @@ inline Result<Failure> readFailure(Reader& in) {
   const uint8_t onPurpose = in.u8();
   const std::string text(in.text(kMaxFailureText));
   if (!in.done() || rank < -1 || onPurpose > 1 || code == tuttiSuccess || code >= tuttiNumResults)
-    return remoteError("a malformed report of a failure");
+    return remoteError(ErrorCode::Malformed, "a malformed report of a failure");
   return Failure{rank, Status(static_cast<tuttiResult_t>(code), text), onPurpose == 1};
 }
 

@@ -64,13 +64,13 @@ Status Gather::accept(int from, Reader& message) {
   const uint32_t first = message.u32();
   const uint32_t count = message.count(4);
   if (!message.ok() || round >= nRounds_ || overlayPrevious(rank_, round, nRanks_) != from)
-    return remoteError("rank ", from, " sent a part of a gather that is not its to send");
+    return remoteError(ErrorCode::Malformed, "rank ", from, " sent a part of a gather that is not its to send");
   int& received = received_[static_cast<size_t>(round)];
   if (first != static_cast<uint32_t>(received) || count > static_cast<uint32_t>(blobsOfRound(round) - received))
-    return remoteError("rank ", from, " sent the parts of a gather out of order");
+    return remoteError(ErrorCode::Malformed, "rank ", from, " sent the parts of a gather out of order");
   std::vector<std::string_view> blobs;
   for (uint32_t i = 0; i < count; ++i) blobs.push_back(message.text(kMaxMessageBytes));
-  if (!message.done()) return remoteError("rank ", from, " sent a malformed part of a gather");
+  if (!message.done()) return remoteError(ErrorCode::Malformed, "rank ", from, " sent a malformed part of a gather");
   for (std::string_view blob : blobs) {
     const auto owner = static_cast<size_t>((from - received + nRanks_) % nRanks_);
     have_[owner] = true;

@@ -81,17 +81,17 @@ Result<std::string> DialerProof::onChallenge(std::string_view message) {
   const uint8_t encrypts = r.u8();
   r.raw(mac.data(), mac.size());
   if (!r.done() || type != static_cast<uint8_t>(MessageType::Challenge) || encrypts > 1)
-    return remoteError("what answers there does not speak Tutti's protocol");
+    return remoteError(ErrorCode::Malformed, "what answers there does not speak Tutti's protocol");
   peerEncrypts_ = encrypts == 1;
   transcript_ = hello_ + acceptorPart(nonce, peerEncrypts_);
   if (!sameDigest(mac, prove(secret_, "acceptor", transcript_)))
-    return invalidUsage("what answers there has another secret for this communicator");
+    return invalidUsage(ErrorCode::SecretDiffers, "what answers there has another secret for this communicator");
   return macMessage(MessageType::Proof, prove(secret_, "dialer", transcript_));
 }
 
 Status DialerProof::onAccepted(std::string_view message) const {
   if (carriesMac(message, MessageType::Accepted, prove(secret_, "accepted", transcript_))) return {};
-  return remoteError("the answer to the proof of the secret is malformed");
+  return remoteError(ErrorCode::Malformed, "the answer to the proof of the secret is malformed");
 }
 
 Result<Hello> AcceptorProof::readHello(std::string_view message) {
@@ -113,14 +113,16 @@ Result<Hello> AcceptorProof::readHello(std::string_view message) {
   Nonce nonce;
   r.raw(nonce.data(), nonce.size());
   if (!r.done() || type != static_cast<uint8_t>(MessageType::Hello) || std::string_view(magic, sizeof magic) != kMagic)
-    return remoteError("not a hello of this version of Tutti (protocol ", kMagic.substr(6, 1), ")");
+    return remoteError(ErrorCode::Malformed, "not a hello of this version of Tutti (protocol ", kMagic.substr(6, 1),
+                       ")");
   const bool toRendezvous = hello.purpose == Purpose::Meet;
   const bool knownPurpose = purpose >= 1 && purpose <= static_cast<uint8_t>(Purpose::Recall);
   const bool ranks =
       hello.nRanks >= 1 && hello.nRanks <= kMaxRanks && hello.dialer >= 0 && hello.index >= 0 &&
       (toRendezvous ? hello.acceptor == -1
                     : hello.acceptor >= 0 && hello.acceptor < hello.nRanks && hello.dialer < hello.nRanks);
-  if (!knownPurpose || !ranks || encrypts > 1) return remoteError("a hello with a purpose or ranks that cannot be");
+  if (!knownPurpose || !ranks || encrypts > 1)
+    return remoteError(ErrorCode::Malformed, "a hello with a purpose or ranks that cannot be");
   return hello;
 }
 
@@ -147,7 +149,7 @@ bool AcceptorProof::isOtherSecret(std::string_view message) { return message == 
 
 Result<std::string> AcceptorProof::onProof(std::string_view message) const {
   if (!carriesMac(message, MessageType::Proof, prove(secret_, "dialer", transcript_)))
-    return remoteError("a dialer that does not know the secret");
+    return remoteError(ErrorCode::Stranger, "a dialer that does not know the secret");
   return macMessage(MessageType::Accepted, prove(secret_, "accepted", transcript_));
 }
 

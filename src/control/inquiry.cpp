@@ -284,7 +284,8 @@ void Inquiry::onTimer() {
     active_.reset();
     if (wanted_ && mustFail(wanted_->question.reason)) {
       wanted_.reset();
-      return host_.conclude({dead.origin, remoteError("rank ", dead.origin, " asked all ranks what they are doing and ",
+      return host_.conclude({dead.origin, remoteError(ErrorCode::RankStuck, "rank ", dead.origin,
+                                                      " asked all ranks what they are doing and ",
                                                       "then fell silent; its process is stopped, stuck or cut off")});
     }
     wanted_.reset();
@@ -294,7 +295,7 @@ void Inquiry::onTimer() {
     if (wanted_->askNs <= now) begin();
   } else if (wanted_->deadlineNs <= now) {  // nobody's verdict has come
     wanted_.reset();
-    host_.conclude({-1, timeoutError("rank ", rank_, " has waited too long")});
+    host_.conclude({-1, timeoutError(ErrorCode::RankSilent, "rank ", rank_, " has waited too long")});
   }
 }
 

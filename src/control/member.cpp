@@ -101,9 +101,10 @@ void Member::checkDeparted(uint64_t n) {
   if (it == exchanges_.end() || failure_ || !it->second.gather.started()) return;
   for (const auto& [peer, neighbour] : neighbours_) {
     if (!neighbour.departed || !it->second.gather.needs(peer)) continue;
-    return fail({peer, remoteError("rank ", peer, " has destroyed its communicator while rank ", request_.rank,
-                                   " waits for it in ", n == 0 ? "joining" : cat("control exchange number ", n),
-                                   "; all ranks must make the same calls before any of them leaves")});
+    return fail(
+        {peer, remoteError(ErrorCode::LeftEarly, "rank ", peer, " has destroyed its communicator while rank ",
+                           request_.rank, " waits for it in ", n == 0 ? "joining" : cat("control exchange number ", n),
+                           "; all ranks must make the same calls before any of them leaves")});
   }
 }
 
@@ -131,7 +132,8 @@ void Member::finishJoin() {
     Reader in(it->second.gather.blobs()[static_cast<size_t>(rank)]);
     controlAddresses_[static_cast<size_t>(rank)] = in.text(kMaxControlAddressBytes);
     infos.emplace_back(in.text(kMaxMessageBytes));
-    if (!in.done()) return fail({rank, remoteError("rank ", rank, " told malformed information of itself")});
+    if (!in.done())
+      return fail({rank, remoteError(ErrorCode::Malformed, "rank ", rank, " told malformed information of itself")});
   }
   infos_ = std::move(infos);
   exchanges_.erase(it);
@@ -161,8 +163,8 @@ void Member::onMessage(LinkId link, std::string_view message) {
     }
     if (came == ResumableLink::Came::Known) return;
     if (came == ResumableLink::Came::Nonsense || !onOverlayMessage(peer, message))
-      fail({peer, remoteError("rank ", peer, " sent a message that makes no sense to rank ", request_.rank,
-                              "; are all ranks of the same version of Tutti?")});
+      fail({peer, remoteError(ErrorCode::Malformed, "rank ", peer, " sent a message that makes no sense to rank ",
+                              request_.rank, "; are all ranks of the same version of Tutti?")});
     return;
   }
 }
@@ -172,7 +174,8 @@ void Member::onRendezvousMessage(std::string_view message) {
   const auto type = static_cast<MessageType>(in.u8());
   if (type == MessageType::Peers) {
     const auto peers = readPeers(in);
-    if (!peers.ok()) return fail({-1, remoteError("the rendezvous sent a malformed list of peers")});
+    if (!peers.ok())
+      return fail({-1, remoteError(ErrorCode::Malformed, "the rendezvous sent a malformed list of peers")});
     told_ = true;
     for (const auto& [rank, controlAddress] : *peers) setControlAddress(rank, controlAddress);
   } else if (type == MessageType::Failure) {
@@ -241,7 +244,7 @@ std::string Member::during() const {
 void Member::fail(Failure failure) {
   const bool endsFirst = failure.onPurpose && !endOnPurpose_;
   if (failure.status.ok() || (failure_ && !endsFirst)) return;
-  TUTTI_INFO("bootstrap", "rank ", request_.rank, ": ", failure.status.message());
+  TUTTI_INFO("bootstrap", "rank ", request_.rank, ": ", failure.status.text());
   const std::string message = failureMessage(failure);
   if (endsFirst) endOnPurpose_ = failure;
   if (!failure_) failure_ = std::move(failure);
@@ -329,9 +332,9 @@ void Member::checkJoin() {
   if (joinChecks_ == 2) inquire(InquiryReason::Deadline, 0, exchange(0).gather.waitingOn(), margin * 8 / 10);
   if (joinChecks_ == 3) {
     joinTooLate(true);
-    fail({-1,
-          timeoutError("rank ", request_.rank, " gave up joining at its deadline; no information has come from ranks ",
-                       listRanks(exchange(0).gather.missing()), "; check that they run, or raise the timeout")});
+    fail({-1, timeoutError(ErrorCode::RanksMissing, "rank ", request_.rank,
+                           " gave up joining at its deadline; no information has come from ranks ",
+                           listRanks(exchange(0).gather.missing()), "; check that they run, or raise the timeout")});
   }
   joinCheckNs_ = failure_ || joinChecks_ == 3 ? kNoTimer : looks[joinChecks_];
   ++joinChecks_;
@@ -358,14 +361,15 @@ void Member::joinTooLate(bool last) {
     if (how.empty() && (neighbour.weDial || last)) how = howMissed(peer, neighbour);
   }
   if (untold)
-    return fail({-1, timeoutError("rank ", request_.rank, " got no answer from the rendezvous at ", request_.rendezvous,
+    return fail({-1, timeoutError(ErrorCode::RendezvousSilent, "rank ", request_.rank,
+                                  " got no answer from the rendezvous at ", request_.rendezvous,
                                   rendezvousDial_.why.ok() ? "" : cat(" (", rendezvousDial_.why.message(), ")"),
                                   "; is the process that made the unique id alive, and is the address right?")});
   if (absent.empty()) return;
   // Several are no one's fault in particular: perhaps it is our own network.
   fail({absent.size() == 1 ? absent[0] : -1,
-        timeoutError(absent.size() == 1 ? "rank " : "ranks ", listRanks(absent), " did not connect with rank ",
-                     request_.rank, " in time while ranks were joining (", how,
+        timeoutError(ErrorCode::RanksUnreachable, absent.size() == 1 ? "rank " : "ranks ", listRanks(absent),
+                     " did not connect with rank ", request_.rank, " in time while ranks were joining (", how,
                      "); check that every rank runs, that no firewall is between them, and TUTTI_SOCKET_IFNAME")});
 }
 

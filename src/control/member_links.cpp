@@ -114,15 +114,17 @@ void Member::onRendezvousDialFailed(const Status& why) {
   otherSecretNs_ = why.code() == tuttiInvalidUsage ? std::min(otherSecretNs_, now) : kNoTimer;
   if (!registered_ && otherSecretNs_ != kNoTimer && now - otherSecretNs_ >= kOtherSecretNs) {
     rendezvousDial_.nextNs = kNoTimer;
-    return fail({request_.rank, invalidUsage("rank ", request_.rank, " has another secret than the rendezvous at ",
-                                             request_.rendezvous, "; set TUTTI_SECRET alike on all ranks")});
+    return fail({request_.rank, invalidUsage(ErrorCode::SecretDiffers, "rank ", request_.rank,
+                                             " has another secret than the rendezvous at ", request_.rendezvous,
+                                             "; set TUTTI_SECRET alike on all ranks")});
   }
   const bool wasThere = registered_ || openBeforeKnown(request_.commId);
   if (!wasThere || !rendezvousDial_.findsNobody(now, kRendezvousCutOffNs)) return;
   rendezvousDial_.nextNs = kNoTimer;
   if (rendezvousNeeded())
-    fail({-1, remoteError("the rendezvous at ", request_.rendezvous, " is gone (", why.message(),
-                          ") before all ranks had met; the process that made the unique id has probably ended")});
+    fail({-1,
+          remoteError(ErrorCode::RendezvousGone, "the rendezvous at ", request_.rendezvous, " is gone (", why.message(),
+                      ") before all ranks had met; the process that made the unique id has probably ended")});
 }
 
 void Member::onClosed(LinkId link, const Status& why) {
@@ -138,9 +140,9 @@ void Member::onClosed(LinkId link, const Status& why) {
 
 void Member::onUnlike() {
   const bool here = authentication_.encrypts();
-  fail(
-      {request_.rank, invalidUsage("TUTTI_ENCRYPT is ", here ? 1 : 0, " on rank ", request_.rank, " and ", here ? 0 : 1,
-                                   " where ranks meet, at ", request_.rendezvous, "; set it alike on all ranks")});
+  fail({request_.rank, invalidUsage(ErrorCode::EncryptionDiffers, "TUTTI_ENCRYPT is ", here ? 1 : 0, " on rank ",
+                                    request_.rank, " and ", here ? 0 : 1, " where ranks meet, at ", request_.rendezvous,
+                                    "; set it alike on all ranks")});
 }
 
 void Member::dialStream(int peer, int index) {
@@ -175,9 +177,9 @@ bool Member::failUnreachable() {
     const bool waits = dial->beganNs != kNoTimer && (dial->link == 0 || authentication_.connecting(dial->link));
     if (!waits || network_.nowNs() - dial->beganNs < kUnansweredNs) continue;
     const int peer = dial->hello.acceptor;
-    fail({peer, timeoutError("rank ", peer, " cannot be reached by rank ", request_.rank, " (",
-                             dial->why.ok() ? cat(dial->to, " has not answered") : dial->why.message(), ") ", during(),
-                             "; check that no firewall is between them, and TUTTI_SOCKET_IFNAME")});
+    fail({peer, timeoutError(ErrorCode::RanksUnreachable, "rank ", peer, " cannot be reached by rank ", request_.rank,
+                             " (", dial->why.ok() ? cat(dial->to, " has not answered") : dial->why.message(), ") ",
+                             during(), "; check that no firewall is between them, and TUTTI_SOCKET_IFNAME")});
     return true;
   }
   return false;
@@ -185,7 +187,7 @@ bool Member::failUnreachable() {
 
 Departed Member::leave() {
   if (!up_ && !failure_ && request_.nRanks > 1)
-    fail({request_.rank, remoteError("rank ", request_.rank, " has given up ", during())});
+    fail({request_.rank, remoteError(ErrorCode::LeftEarly, "rank ", request_.rank, " has given up ", during())});
   for (Dial* dial : dials()) authentication_.cancel(dial->link);
   streams_.clear();
   Departed departed{request_.commId, request_.secret, request_.rank, failure_, report()};

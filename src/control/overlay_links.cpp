@@ -49,7 +49,7 @@ bool Member::onRecallProven(LinkId link, const Hello& hello, bool weDialed) {
   const LinkId old = neighbour.link.id();
   if (old != 0 && hello.index + 1 == neighbour.made) {
     network_.drop(old);
-    lostNeighbour(peer, remoteError("the other end has lost it"));
+    lostNeighbour(peer, remoteError(ErrorCode::ConnectionLost, "the other end has lost it"));
   } else if (old == 0 && neighbour.made > 0 && neighbour.dial.link == 0 && neighbour.dial.nextNs == kNoTimer) {
     dialAgain(peer, neighbour);  // one that was taken for dead lives, and is to hear why we have failed
   }
@@ -120,7 +120,7 @@ void Member::onNeighbourDialFailed(int peer, const Status& why) {
   retryDial(neighbour.dial, why);
   if (neighbour.broken.sinceNs != kNoTimer) {
     if (nobodyListens(why) || why.code() == tuttiInvalidUsage)
-      goneNeighbour(peer, remoteError(neighbour.broken.why.message(), "; ", why.message()));
+      goneNeighbour(peer, remoteError(neighbour.broken.why.text(), "; ", why.message()));
     return;
   }
   if (neighbour.made > 0) {
@@ -128,8 +128,8 @@ void Member::onNeighbourDialFailed(int peer, const Status& why) {
     return;
   }
   if (failure_ || !neighbour.dial.findsNobody(network_.nowNs(), kNeighbourCutOffNs)) return;
-  fail({peer, remoteError("rank ", peer, " at ", neighbour.dial.to, " cannot be reached by rank ", request_.rank, " (",
-                          why.message(), ") ", during(),
+  fail({peer, remoteError(ErrorCode::CannotReach, "rank ", peer, " at ", neighbour.dial.to,
+                          " cannot be reached by rank ", request_.rank, " (", why.message(), ") ", during(),
                           "; its process has probably ended, or a firewall or TUTTI_SOCKET_IFNAME is wrong")});
 }
 
@@ -156,7 +156,7 @@ void Member::giveUpBroken() {
     }
     const std::string last(neighbour.dial.why.message());
     goneNeighbour(peer,
-                  remoteError(broken.why.message(), "; it could not be made again within ",
+                  remoteError(ErrorCode::ConnectionLost, broken.why.message(), "; it could not be made again within ",
                               (broken.untilNs - broken.sinceNs) / 1'000'000, " ms", last.empty() ? "" : ": ", last));
   }
 }
@@ -169,8 +169,8 @@ void Member::goneNeighbour(int peer, const Status& why) {
   neighbour.broken = {};
   closeLink(neighbour);
   survivors_.lostNeighbour(peer);
-  fail({peer, remoteError("rank ", peer, " at ", controlAddressOf(peer), " is gone: its connection to rank ",
-                          request_.rank, " broke (", why.message(), ") ", during(),
+  fail({peer, remoteError(ErrorCode::RankGone, "rank ", peer, " at ", controlAddressOf(peer),
+                          " is gone: its connection to rank ", request_.rank, " broke (", why.message(), ") ", during(),
                           "; abort this communicator, or shrink it to go on without the rank")});
 }
 
@@ -178,9 +178,9 @@ void Member::goneNeighbour(int peer, const Status& why) {
 void Member::onDamage(LinkId link, const Status& why) {
   for (auto& [peer, neighbour] : neighbours_) {
     if (neighbour.link.id() != link) continue;
-    fail({peer, remoteError("the control connection of rank ", peer, " at ", controlAddressOf(peer), " to rank ",
-                            request_.rank, " cannot be trusted ", during(), ": ", why.message(),
-                            "; abort this communicator, and look at the network between the two")});
+    fail({peer, remoteError(ErrorCode::DataDamaged, "the control connection of rank ", peer, " at ",
+                            controlAddressOf(peer), " to rank ", request_.rank, " cannot be trusted ", during(), ": ",
+                            why.message(), "; abort this communicator, and look at the network between the two")});
     neighbour.link.disconnect();
     survivors_.lostNeighbour(peer);
   }

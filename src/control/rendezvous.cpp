@@ -37,7 +37,7 @@ Result<Registration> readRegistration(Reader& in) {
   in.raw(r.instance.data(), r.instance.size());
   r.leftNs = in.i64();
   if (!in.done() || r.rank < 0 || r.nRanks < 1 || r.nRanks > kMaxRanks || r.leftNs < 0)
-    return remoteError("a malformed registration");
+    return remoteError(ErrorCode::Malformed, "a malformed registration");
   return r;
 }
 
@@ -57,7 +57,7 @@ Result<std::vector<PeerAddress>> readPeers(Reader& in) {
     rank = in.i32();
     controlAddress = in.text(kMaxControlAddressBytes);
   }
-  if (!in.done() || peers.size() > kMaxPeers) return remoteError("a malformed list of peers");
+  if (!in.done() || peers.size() > kMaxPeers) return remoteError(ErrorCode::Malformed, "a malformed list of peers");
   return peers;
 }
 
@@ -104,16 +104,18 @@ void Rendezvous::onRegister(LinkId link, Reader& in) {
     firstRank_ = r.rank;
   }
   if (r.nRanks != nRanks_)
-    return fail({-1, invalidArgument("rank ", r.rank, " joins a communicator of ", r.nRanks, " ranks, but rank ",
-                                     firstRank_, " one of ", nRanks_, "; give all ranks the same nRanks")});
+    return fail({-1, invalidArgument(ErrorCode::RanksNumberedTwice, "rank ", r.rank, " joins a communicator of ",
+                                     r.nRanks, " ranks, but rank ", firstRank_, " one of ", nRanks_,
+                                     "; give all ranks the same nRanks")});
   if (r.rank >= nRanks_)
-    return fail({r.rank, invalidArgument("rank ", r.rank, " joins a communicator of ", nRanks_,
-                                         " ranks; ranks are 0 to ", nRanks_ - 1)});
+    return fail({r.rank, invalidArgument(ErrorCode::RanksNumberedTwice, "rank ", r.rank, " joins a communicator of ",
+                                         nRanks_, " ranks; ranks are 0 to ", nRanks_ - 1)});
   const auto [it, isNew] = seats_.try_emplace(r.rank);
   Seat& seat = it->second;
   if (!isNew && seat.instance != r.instance)
-    return fail({r.rank, invalidArgument("two joined as rank ", r.rank, ": one at ", seat.controlAddress,
-                                         " and one at ", r.controlAddress, "; give every rank its own number")});
+    return fail({r.rank, invalidArgument(ErrorCode::RanksNumberedTwice, "two joined as rank ", r.rank, ": one at ",
+                                         seat.controlAddress, " and one at ", r.controlAddress,
+                                         "; give every rank its own number")});
   if (!isNew && seat.link != 0 && seat.link != link) drop(seat.link);
   const int64_t now = network_.nowNs();
   seat.controlAddress = r.controlAddress;
@@ -177,7 +179,7 @@ bool Rendezvous::done() const {
 }
 
 Failure Rendezvous::lostRank(int rank, const ControlAddress& where) const {
-  return {rank, remoteError("rank ", rank, where.empty() ? "" : " at ", where,
+  return {rank, remoteError(ErrorCode::RankGone, "rank ", rank, where.empty() ? "" : " at ", where,
                             " has lost its connection to the rendezvous while ranks were joining; its process has "
                             "probably ended")};
 }
@@ -194,7 +196,7 @@ Failure Rendezvous::missingRanks() const {
                       : cat(strange.size() == 1 ? "one that calls itself rank " : "some that call themselves ranks ",
                             listRanks(strange), " came with another secret: set TUTTI_SECRET alike on all ranks");
   return {missing.size() == 1 ? missing[0] : -1,
-          timeoutError(missing.size() == 1 ? "rank " : "ranks ", listRanks(missing),
+          timeoutError(ErrorCode::RanksMissing, missing.size() == 1 ? "rank " : "ranks ", listRanks(missing),
                        missing.size() == 1 ? " has" : " have", " not come to the rendezvous in time (", seats_.size(),
                        " of ", nRanks_, " ranks are here); ", hint)};
 }

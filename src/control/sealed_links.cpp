@@ -46,7 +46,8 @@ std::string Sealer::seal(std::string_view message) {
 
 Result<std::string> Sealer::open(std::string_view sealed) {
   const auto wrong = [&] {
-    return remoteError("message ", next_, " is not as it was sent (wrong tag): something between damages or forges it");
+    return remoteError(ErrorCode::DataDamaged, "message ", next_,
+                       " is not as it was sent (wrong tag): something between damages or forges it");
   };
   if (sealed.size() < kSealBytes) return wrong();
   std::string message(sealed.substr(0, sealed.size() - kSealBytes));

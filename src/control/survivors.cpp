@@ -81,7 +81,7 @@ Result<AgreementMessage> readAgreement(Reader& in) {
   message.decided = readDecision(in);
   message.proposed = readDecision(in);
   message.call = readMembershipCall(in);
-  if (!in.done() || flags > 3) return remoteError("a malformed message of survivors");
+  if (!in.done() || flags > 3) return remoteError(ErrorCode::Malformed, "a malformed message of survivors");
   return message;
 }
 
@@ -237,8 +237,9 @@ bool Survivors::onMessage(LinkId link, std::string_view message) {
     lose(rank, "it has left");
     return true;
   }
-  Result<AgreementMessage> read =
-      type == MessageType::Agreement ? readAgreement(in) : remoteError("a message that is none of survivors");
+  Result<AgreementMessage> read = type == MessageType::Agreement
+                                      ? readAgreement(in)
+                                      : remoteError(ErrorCode::Malformed, "a message that is none of survivors");
   if (!read.ok() || !agreement_.accept(rank, std::move(*read))) {
     lose(rank, "its messages make no sense; are all ranks of the same version of Tutti?");
     return true;

@@ -256,7 +256,8 @@ Calibration bestOf(const Calibration& a, const Calibration& b) {
 }
 
 Result<Calibration> parseCalibration(std::string_view text) {
-  if (text.size() > kMostCalibrationBytes) return invalidArgument("longer than any calibration");
+  if (text.size() > kMostCalibrationBytes)
+    return invalidArgument(ErrorCode::KeptFigures, "longer than any calibration");
   Calibration c;
   c.machine.cores = 0;
   TUTTI_TRY(parseKeptText(text, cat("tutti-calibration ", Calibration::kVersion),

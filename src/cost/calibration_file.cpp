@@ -58,11 +58,12 @@ std::string calibrationPath(const MachineIdentity& machine) {
 Result<Calibration> readCalibration(const std::string& path, const MachineIdentity& machine) {
   TUTTI_ASSIGN(const std::string text, readKeptFile(path, "calibration", kMostCalibrationBytes));
   auto parsed = parseCalibration(text);
-  if (!parsed.ok()) return invalidArgument("calibration ", path, " ", parsed.status().message());
+  if (!parsed.ok())
+    return invalidArgument(ErrorCode::KeptFigures, "calibration ", path, " ", parsed.status().message());
   if (!(parsed->machine == machine)) {
     const MachineIdentity& other = parsed->machine;
-    return invalidArgument("calibration ", path, " is of another machine (", other.host, ", ", other.cpu, ", ",
-                           other.cores, " cores)");
+    return invalidArgument(ErrorCode::KeptFigures, "calibration ", path, " is of another machine (", other.host, ", ",
+                           other.cpu, ", ", other.cores, " cores)");
   }
   return parsed;
 }
@@ -90,7 +91,7 @@ Result<Calibration> loadOrMeasure(const MachineIdentity& machine, const LinkKind
                  "; measuring again");
       before = std::move(*kept);
     } else if (access(path.c_str(), F_OK) == 0) {
-      TUTTI_WARN("plan", kept.status().message(), "; measuring again");
+      TUTTI_WARN("plan", kept.status().text(), "; measuring again");
     }
   }
   TUTTI_ASSIGN(Calibration measured, measure(machine));
@@ -98,7 +99,7 @@ Result<Calibration> loadOrMeasure(const MachineIdentity& machine, const LinkKind
   if (before) measured = bestOf(*before, measured);
   if (!path.empty()) {
     if (const Status status = writeCalibration(path, measured); !status.ok()) {
-      TUTTI_WARN("plan", "measured link costs are not kept: ", status.message());
+      TUTTI_WARN("plan", "measured link costs are not kept: ", status.text());
     }
   }
   return measured;

@@ -35,13 +35,15 @@ bool parseMachineLine(std::string_view key, std::string_view rest, MachineIdenti
 
 Status saysWhose(const MachineIdentity& machine) {
   const bool all = !machine.cpu.empty() && !machine.host.empty() && machine.cores != 0;
-  return all ? Status() : invalidArgument("does not say which machine it is of (cpu, cores, host)");
+  return all ? Status()
+             : invalidArgument(ErrorCode::KeptFigures, "does not say which machine it is of (cpu, cores, host)");
 }
 
 Status parseKeptText(std::string_view text, const std::string& head,
                      const std::function<bool(std::string_view key, std::string_view rest)>& line) {
-  if (!text.starts_with(head + "\n")) return invalidArgument("does not begin with \"", head, "\"");
-  if (!text.ends_with("\nend\n")) return invalidArgument("is cut short: no \"end\"");
+  if (!text.starts_with(head + "\n"))
+    return invalidArgument(ErrorCode::KeptFigures, "does not begin with \"", head, "\"");
+  if (!text.ends_with("\nend\n")) return invalidArgument(ErrorCode::KeptFigures, "is cut short: no \"end\"");
   const std::string_view body = text.substr(head.size() + 1, text.size() - head.size() - 5);
   int number = 2;
   for (size_t at = 0; at < body.size(); ++number) {
@@ -49,7 +51,8 @@ Status parseKeptText(std::string_view text, const std::string& head,
     const std::string_view whole = body.substr(at, stop - at);
     const size_t space = whole.find(' ');
     if (space == std::string_view::npos || !line(whole.substr(0, space), whole.substr(space + 1))) {
-      return invalidArgument("line ", number, " is not understood: \"", printable(std::string(whole)), "\"");
+      return invalidArgument(ErrorCode::KeptFigures, "line ", number, " is not understood: \"",
+                             printable(std::string(whole)), "\"");
     }
     at = stop + 1;
   }

@@ -71,7 +71,7 @@ Result<std::shared_ptr<ProgressEngine>> ProgressEngine::get() {
   try {
     engine->thread_ = std::thread([e = engine.get()] { e->work(); });
   } catch (const std::exception& error) {
-    return systemError("cannot start a thread for the progress engine: ", error.what());
+    return systemError(ErrorCode::NoThread, "cannot start a thread for the progress engine: ", error.what());
   }
   registry.current = engine;
   return engine;

@@ -15,7 +15,8 @@ Result<std::vector<Schedule>> lowerAndVerify(const foreign::Program& program, bo
                                              std::vector<std::string>* notes) {
   TUTTI_ASSIGN(std::vector<Schedule> schedules, foreign::lower(program, inPlace, notes));
   const std::string complaint = verify(schedules);
-  if (!complaint.empty()) return invalidArgument("is not a right ", collectiveKey(program.collective), ": ", complaint);
+  if (!complaint.empty())
+    return invalidArgument(ErrorCode::PlanWrong, "is not a right ", collectiveKey(program.collective), ": ", complaint);
   return schedules;
 }
 
@@ -39,7 +40,7 @@ Result<ImportedPlan> finishImport(const foreign::Program& program, ImportedPlan 
     }
   }
   if (!plan.inPlace.empty() || !plan.outOfPlace.empty()) return plan;
-  return invalidArgument(plan.origin, ": ",
+  return invalidArgument(ErrorCode::PlanMalformed, plan.origin, ": ",
                          complaints.empty() ? "is for calls neither in nor out of place" : complaints);
 }
 
@@ -49,10 +50,10 @@ enum class Format { Xml, Json };
 
 Result<Format> formatOf(std::string_view text, const std::string& origin) {
   const size_t first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
-  if (first == std::string_view::npos) return invalidArgument(origin, ": is empty");
+  if (first == std::string_view::npos) return invalidArgument(ErrorCode::PlanMalformed, origin, ": is empty");
   if (text[first] == '<') return Format::Xml;
   if (text[first] == '{') return Format::Json;
-  return invalidArgument(origin, ": is neither MSCCL's XML nor MSCCL++'s JSON");
+  return invalidArgument(ErrorCode::PlanMalformed, origin, ": is neither MSCCL's XML nor MSCCL++'s JSON");
 }
 
 }  // namespace

@@ -5,14 +5,16 @@
 namespace tutti::foreign {
 
 Result<nlohmann::json> parseJson(std::string_view text, const std::string& origin) {
-  if (text.size() > kMostPlanBytes) return invalidArgument(origin, ": larger than ", kMostPlanBytes, " bytes");
+  if (text.size() > kMostPlanBytes)
+    return invalidArgument(ErrorCode::PlanMalformed, origin, ": larger than ", kMostPlanBytes, " bytes");
   try {
     return nlohmann::json::parse(text.begin(), text.end());
   } catch (const nlohmann::json::exception& e) {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
     const std::string_view what = e.what();
     const size_t end = what.find("] ");
-    return invalidArgument(origin, ": not JSON: ", end == std::string_view::npos ? what : what.substr(end + 2));
+    return invalidArgument(ErrorCode::PlanMalformed, origin,
+                           ": not JSON: ", end == std::string_view::npos ? what : what.substr(end + 2));
   }
 }
 

@@ -39,7 +39,7 @@ class JsonAt {
   /// "file: /gpus/0/ops: sentence"
   template <class... Args>
   Status error(const Args&... args) const {
-    return invalidArgument(path_, ": ", args...);
+    return invalidArgument(ErrorCode::PlanMalformed, path_, ": ", args...);
   }
 
  private:

@@ -104,7 +104,7 @@ class Play {
 
   template <class... Args>
   bool fail(int t, const Args&... args) {
-    error_ = invalidArgument(thread(t).where, " ", current(t).where, ": ", args...);
+    error_ = invalidArgument(ErrorCode::PlanWrong, thread(t).where, " ", current(t).where, ": ", args...);
     return false;
   }
 
@@ -338,17 +338,17 @@ class Play {
     for (size_t i = 0; i < actors_.size(); ++i) {
       const int t = static_cast<int>(i);
       if (ended(t)) continue;
-      if (++shown > kMostWaitsShown) return invalidArgument(text, "; and more");
+      if (++shown > kMostWaitsShown) return invalidArgument(ErrorCode::PlanWrong, text, "; and more");
       text += cat(shown > 1 ? "; " : "", thread(t).where, " ", current(t).where, " waits ", describeWait(t));
     }
-    return invalidArgument(text);
+    return invalidArgument(ErrorCode::PlanWrong, text);
   }
 
   Status checkLeftovers() const {
     for (const auto& [connection, queue] : connections_) {
       if (queue.empty()) continue;
-      return invalidArgument(queue.size(), " message(s) from gpu ", connection[0], " to gpu ", connection[1],
-                             " on channel ", connection[2], " are never received");
+      return invalidArgument(ErrorCode::PlanWrong, queue.size(), " message(s) from gpu ", connection[0], " to gpu ",
+                             connection[1], " on channel ", connection[2], " are never received");
     }
     return {};
   }
@@ -393,12 +393,13 @@ Status checkPlaces(const Program& program, const MemoryMap& memory) {
       for (const std::vector<Place>* places : {&step.sources, &step.targets}) {
         for (const Place& place : *places) {
           const std::string text = memory.outOfRange(place, step.count);
-          if (!text.empty()) return invalidArgument(thread.where, " ", step.where, ": ", text);
+          if (!text.empty()) return invalidArgument(ErrorCode::PlanWrong, thread.where, " ", step.where, ": ", text);
         }
       }
       moves +=
           int64_t{step.count} * memory.refine() * static_cast<int64_t>(1 + step.sources.size() + step.targets.size());
-      if (moves > kMostMoves) return invalidArgument("moves more than ", kMostMoves, " chunks");
+      if (moves > kMostMoves)
+        return invalidArgument(ErrorCode::PlanTooLarge, "moves more than ", kMostMoves, " chunks");
     }
   }
   return {};
@@ -410,8 +411,8 @@ Result<std::vector<Schedule>> lower(const Program& program, bool inPlace, std::v
   TUTTI_ASSIGN(const MemoryMap memory, MemoryMap::make(program, inPlace));
   TUTTI_TRY(checkPlaces(program, memory));
   if (memory.nParts() > kMostChannels) {
-    return invalidArgument("divides every rank's block into ", memory.nParts(), " chunks; at most ", kMostChannels,
-                           " are possible, each being a channel");
+    return invalidArgument(ErrorCode::PlanTooLarge, "divides every rank's block into ", memory.nParts(),
+                           " chunks; at most ", kMostChannels, " are possible, each being a channel");
   }
   const LaneGroups lanes = groupLanes(program, memory, std::min(kMostLanes, kMostChannels / memory.nParts()));
   Play play(program, memory, lanes);

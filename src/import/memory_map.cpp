@@ -16,8 +16,8 @@ Result<int> refinementOf(const Program& program) {
     for (const Step& step : thread.steps) {
       if (step.kind == StepKind::Data) refine = std::lcm(refine, step.nShares);
       if (refine > kMostRefined) {
-        return invalidArgument(thread.where, " ", step.where, ": thread block groups cut chunks into more than ",
-                               kMostRefined, " pieces");
+        return invalidArgument(ErrorCode::PlanTooLarge, thread.where, " ", step.where,
+                               ": thread block groups cut chunks into more than ", kMostRefined, " pieces");
       }
     }
   }
@@ -50,7 +50,8 @@ Result<MemoryMap> MemoryMap::make(const Program& program, bool inPlace) {
                                      : static_cast<size_t>(chunks) * static_cast<size_t>(map.nParts_);
       map.first_.push_back(map.nCells_);
       map.nCells_ += cells;
-      if (map.nCells_ > kMostCells) return invalidArgument("has more than ", kMostCells, " chunks on all ranks");
+      if (map.nCells_ > kMostCells)
+        return invalidArgument(ErrorCode::PlanTooLarge, "has more than ", kMostCells, " chunks on all ranks");
       for (size_t i = 0; i < cells; ++i) {
         const int index = static_cast<int>(i);
         map.chunks_.push_back(isScratch ? Known{tutti::scratch(index), -1}

@@ -326,7 +326,8 @@ Result<PlanHead> headOfMscclXml(std::string_view text, const std::string& origin
   return importMscclXml(text, origin).status();
 }
 Result<ImportedPlan> importMscclXml(std::string_view, const std::string& origin) {
-  return internalError(origin, ": MSCCL's XML cannot be read, since this build has no pugixml");
+  return internalError(ErrorCode::ReaderMissing, origin,
+                       ": MSCCL's XML cannot be read, since this build has no pugixml");
 }
 }  // namespace tutti
 #endif

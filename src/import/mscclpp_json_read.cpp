@@ -333,7 +333,8 @@ Result<PlanHead> headOfMscclppJson(std::string_view text, const std::string& ori
   return importMscclppJson(text, origin).status();
 }
 Result<ImportedPlan> importMscclppJson(std::string_view, const std::string& origin) {
-  return internalError(origin, ": MSCCL++'s JSON cannot be read, since this build has no nlohmann-json");
+  return internalError(ErrorCode::ReaderMissing, origin,
+                       ": MSCCL++'s JSON cannot be read, since this build has no nlohmann-json");
 }
 }  // namespace tutti
 #endif

@@ -182,7 +182,7 @@ Status completePlaces(ImportedPlan* plan) {
   }
   const std::string complaint = verify(plan->outOfPlace);
   if (complaint.empty()) return {};
-  return invalidArgument(plan->origin, ": cannot serve calls out of place: ", complaint);
+  return invalidArgument(ErrorCode::PlanWrong, plan->origin, ": cannot serve calls out of place: ", complaint);
 }
 
 }  // namespace tutti

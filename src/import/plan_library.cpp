@@ -39,7 +39,8 @@ Result<PlanLibrary> PlanLibrary::read(const std::string& directory, int nRanks, 
       library.others_.push_back({file, std::move(*head)});
       continue;
     }
-    if (head.status().code() == tuttiInternalError) return invalidUsage(head.status().message());  // no reader
+    if (head.status().code() == tuttiInternalError)
+      return invalidUsage(ErrorCode::NotInBuild, head.status().text());  // no reader
     library.fingerprint_ = hashMore(hashMore(library.fingerprint_, file.filename().native()), text);
     Result<ImportedPlan> plan = head.ok() ? importPlan(text, file) : Result<ImportedPlan>(head.status());
     if (plan.ok() && places == Places::Both) {

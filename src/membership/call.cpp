@@ -45,15 +45,15 @@ bool allCalled(const Decision& decision, Kind kind) {
 
 Status disagreement(const Decision& decision) {
   const auto [first, other] = firstDifference(decision);
-  return invalidUsage("rank ", first, " called ", describe(callOf(decision, first)), " but rank ", other, " called ",
-                      describe(callOf(decision, other)),
+  return invalidUsage(ErrorCode::MembershipCallsDiffer, "rank ", first, " called ", describe(callOf(decision, first)),
+                      " but rank ", other, " called ", describe(callOf(decision, other)),
                       " on this communicator; all of its ranks must make the same call with matching arguments");
 }
 
 Status unanimous(const Decision& decision) {
   if (firstDifference(decision).second >= 0) return disagreement(decision);
   if (decision.gone.empty()) return {};
-  return remoteError("rank ", decision.gone.front(),
+  return remoteError(ErrorCode::RankGone, "rank ", decision.gone.front(),
                      " of this communicator has died, left or been excluded; shrink the communicator to go on");
 }
 
@@ -71,12 +71,15 @@ Result<int> growRoot(const Decision& decision) {
   for (size_t rank = 0; rank < decision.calls.size(); ++rank) {
     if (decision.calls[rank].text.empty()) continue;
     if (root >= 0) {
-      return invalidUsage("more than one rank passed a uniqueId to tuttiCommGrow (ranks ", root, " and ", rank,
+      return invalidUsage(ErrorCode::MembershipCallsDiffer,
+                          "more than one rank passed a uniqueId to tuttiCommGrow (ranks ", root, " and ", rank,
                           " did); one must");
     }
     root = static_cast<int>(rank);
   }
-  if (root < 0) return invalidUsage("no rank passed a uniqueId to tuttiCommGrow; one of the old ranks must");
+  if (root < 0)
+    return invalidUsage(ErrorCode::MembershipCallsDiffer,
+                        "no rank passed a uniqueId to tuttiCommGrow; one of the old ranks must");
   return root;
 }
 

@@ -37,7 +37,7 @@ void Shrink::onDecision(const Decision& decision) {
     const std::string& objection = decision.calls[static_cast<size_t>(rank)].text;
     if (objection.empty()) continue;
     if (!joined_.ok()) return end(joined_);
-    return end(remoteError("rank ", rank, " (of the parent) could not join: ", objection));
+    return end(remoteError(ErrorCode::CannotJoin, "rank ", rank, " (of the parent) could not join: ", objection));
   }
   end(joined_);
 }
@@ -47,7 +47,7 @@ void Shrink::onJoined(const Status& joined) {
   joined_ = joined;
   next_ = Next::Vote;
   vote_.call = {.kind = MembershipCall::Kind::Shrink, .aborts = aborts_};
-  vote_.call.text = joined.message().substr(0, kMaxCallBytes);
+  vote_.call.text = joined.ok() ? "" : joined.text(kMaxCallBytes);
 }
 
 void Shrink::voteAnew() {

@@ -18,7 +18,7 @@ Status Comm::progress() {
   if (!failure_.ok()) return failure_;
   link_->progress();
   const Status status = advance();
-  if (!status.ok()) failure_ = Status(status.code(), withPeer(status.message(), link_->peer()));
+  if (!status.ok()) failure_ = Status(status.code(), withPeer(status.text(), link_->peer()));
   return failure_;
 }
 

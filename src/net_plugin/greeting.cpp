@@ -20,7 +20,7 @@ Result<bool> connected(int fd) {
   int error = 0;
   socklen_t bytes = sizeof error;
   if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) error = errno;
-  if (error != 0) return remoteError("cannot connect: ", std::strerror(error));
+  if (error != 0) return remoteError(ErrorCode::CannotReach, "cannot connect: ", std::strerror(error));
   return true;
 }
 
@@ -36,7 +36,8 @@ Result<bool> Mail::flush() {
   while (!out_.empty()) {
     const ssize_t n = ::send(fd_.get(), out_.data(), out_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && again(errno)) return false;
-    if (n <= 0) return remoteError("it has gone while a connection came up: ", std::strerror(errno));
+    if (n <= 0)
+      return remoteError(ErrorCode::PeerClosed, "it has gone while a connection came up: ", std::strerror(errno));
     out_.erase(0, static_cast<size_t>(n));
   }
   return true;
@@ -47,7 +48,7 @@ Result<std::optional<std::string>> Mail::receive() {
     size_t want = kLengthBytes;
     if (in_.size() >= kLengthBytes) {
       const size_t bytes = static_cast<unsigned char>(in_[0]) | size_t{static_cast<unsigned char>(in_[1])} << 8;
-      if (bytes > kMostBytes) return remoteError("it speaks another protocol");
+      if (bytes > kMostBytes) return remoteError(ErrorCode::Malformed, "it speaks another protocol");
       want += bytes;
       if (in_.size() == want) return std::optional(std::exchange(in_, "").substr(kLengthBytes));
     }
@@ -55,7 +56,7 @@ Result<std::optional<std::string>> Mail::receive() {
     const ssize_t n = ::recv(fd_.get(), part, want - in_.size(), MSG_DONTWAIT);
     if (n < 0 && again(errno)) return std::optional<std::string>();
     if (n <= 0)
-      return remoteError("it has gone while a connection came up", n < 0 ? ": " : "",
+      return remoteError(ErrorCode::PeerClosed, "it has gone while a connection came up", n < 0 ? ": " : "",
                          n < 0 ? std::strerror(errno) : "");
     in_.append(part, static_cast<size_t>(n));
   }

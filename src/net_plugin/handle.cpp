@@ -50,7 +50,8 @@ Result<Handle> decodeHandle(std::span<const std::byte, kHandleBytes> from) {
                     layout.nSockets <= kMostSockets && layout.verbs <= 1 && layout.slotBytes <= kMostSlotBytes &&
                     (layout.verbs == 1 || layout.slotBytes > 0);
   if (!good)
-    return invalidArgument("not a handle of this plugin; all ranks must load the same one: ", toHex(from.data(), 16));
+    return invalidArgument(ErrorCode::NetPluginArgument,
+                           "not a handle of this plugin; all ranks must load the same one: ", toHex(from.data(), 16));
   Handle handle;
   handle.verbs = layout.verbs == 1;
   handle.nSockets = layout.nSockets;

@@ -30,7 +30,7 @@ Result<Fd> connecting(const SocketAddress& to) {
   tune(fd.get());
   beginUnpaced(fd.get());
   if (::connect(fd.get(), to.raw(), to.bytes) == 0 || errno == EINPROGRESS) return fd;
-  return remoteError("cannot connect: ", std::strerror(errno));
+  return remoteError(ErrorCode::CannotReach, "cannot connect: ", std::strerror(errno));
 }
 
 }  // namespace
@@ -65,7 +65,8 @@ Status Dial::tryNext() {
     problems_ += cat(problems_.empty() ? "" : "; ", to.text(), ": ", status.message());
     greetings_.clear();
   }
-  return remoteError("no connection to ", problems_, "; TUTTI_SOCKET_IFNAME names the interfaces to use");
+  return remoteError(ErrorCode::CannotReach, "no connection to ", problems_,
+                     "; TUTTI_SOCKET_IFNAME names the interfaces to use");
 }
 
 Status Dial::failed(const Status& why) {

@@ -58,7 +58,7 @@ Result<Network> findVerbs() {
   return network;
 }
 #else
-Result<Network> findVerbs() { return invalidUsage("this build has no verbs"); }
+Result<Network> findVerbs() { return invalidUsage(ErrorCode::NotInBuild, "this build has no verbs"); }
 #endif
 
 /// The first interface that sockets use.
@@ -88,16 +88,17 @@ Result<Network> findTcp() {
 Result<Network> Network::find() {
   for (const char* name : {"TUTTI_ENCRYPT", "TUTTI_INTEGRITY"}) {
     if (const std::string value = configText(name); value == "1" || value == "mac")
-      return invalidUsage(name, "=", value, " cannot be had in libnccl-net-tutti.so, which neither encrypts nor tags; ",
+      return invalidUsage(ErrorCode::NotHonoured, name, "=", value,
+                          " cannot be had in libnccl-net-tutti.so, which neither encrypts nor tags; ",
                           "unset it, or let ranks meet by libnccl.so.2 of Tutti");
   }
   const std::string asked = configText("TUTTI_PLUGIN_TRANSPORT");
   if (asked == "tcp") return findTcp();
   if (!asked.empty() && asked != "verbs")
-    return invalidUsage("TUTTI_PLUGIN_TRANSPORT='", asked, "' is neither verbs nor tcp");
+    return invalidUsage(ErrorCode::VariableValue, "TUTTI_PLUGIN_TRANSPORT='", asked, "' is neither verbs nor tcp");
   Result<Network> verbs = findVerbs();
   if (verbs.ok()) return verbs;
-  if (asked == "verbs") return invalidUsage("TUTTI_PLUGIN_TRANSPORT=verbs: ", verbs.status().message());
+  if (asked == "verbs") return invalidUsage("TUTTI_PLUGIN_TRANSPORT=verbs: ", verbs.status().text());
   TUTTI_DEBUG("net_plugin", "verbs is not used: ", verbs.status().message());
   return findTcp();
 }
@@ -128,7 +129,7 @@ Result<std::unique_ptr<Transport>> makeTransport(const Handle& handle, StreamExc
   TUTTI_ASSIGN(const verbs::Options options, verbs::Options::fromConfig());
   return std::unique_ptr<Transport>(std::make_unique<VerbsTransport>(streams, kSelf, options));
 #else
-  return invalidUsage("the peer uses verbs, which this build does not have");
+  return invalidUsage(ErrorCode::NotInBuild, "the peer uses verbs, which this build does not have");
 #endif
 }
 

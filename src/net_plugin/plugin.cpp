@@ -36,7 +36,7 @@ void say(int level, const std::string& text) {
 
 /// Tutti's codes are NCCL's.
 Code fail(const Status& why) {
-  say(kPluginWarns, why.message());
+  say(kPluginWarns, why.text());
   return static_cast<Code>(why.code());
 }
 template <class T>
@@ -45,7 +45,7 @@ Code fail(const Result<T>& why) {
 }
 
 Code failed(Comm& comm) {
-  if (!comm.said()) say(kPluginWarns, comm.failure().message());
+  if (!comm.said()) say(kPluginWarns, comm.failure().text());
   return static_cast<Code>(comm.failure().code());
 }
 
@@ -110,7 +110,8 @@ char* lasting(const std::string& text) { return text.empty() ? nullptr : const_c
 
 template <class Properties>
 Code getProperties(int device, Properties* p) {
-  if (device != 0) return fail(invalidArgument("there is no device ", device, "; there is device 0"));
+  if (device != 0)
+    return fail(invalidArgument(ErrorCode::NetPluginArgument, "there is no device ", device, "; there is device 0"));
   const Result<Network> network = Network::find();
   if (!network.ok()) return fail(network);
   *p = Properties{};
@@ -148,7 +149,8 @@ Code getNewProperties(int device, Properties* into) {
 
 Code listenOn(int device, void* handle, void** comm) {
   *comm = nullptr;
-  if (device != 0) return fail(invalidArgument("there is no device ", device, "; there is device 0"));
+  if (device != 0)
+    return fail(invalidArgument(ErrorCode::NetPluginArgument, "there is no device ", device, "; there is device 0"));
   const Result<Network> network = Network::find();
   if (!network.ok()) return fail(network);
   const Result<Handle> offer = network->offer();
@@ -180,7 +182,8 @@ Result<std::unique_ptr<Connecting>> dial(std::span<std::byte, kHandleBytes> byte
 
 Code connectTo(int device, void* handle, void** comm) {
   *comm = nullptr;
-  if (device != 0) return fail(invalidArgument("there is no device ", device, "; there is device 0"));
+  if (device != 0)
+    return fail(invalidArgument(ErrorCode::NetPluginArgument, "there is no device ", device, "; there is device 0"));
   const auto bytes = asHandle(handle);
   std::unique_ptr<Connecting> one;
   if (const uint64_t number = dialOf(bytes); number != 0) one = Dials::instance().take(number);
@@ -254,10 +257,11 @@ template <class Size>
 Code receive(void* comm, int n, void** data, const Size* bytes, const int* tags, void** request) {
   *request = nullptr;
   if (n < 1 || n > static_cast<int>(kMostGrouped))
-    return fail(invalidArgument("irecv of ", n, " buffers; it takes 1 to ", kMostGrouped));
+    return fail(
+        invalidArgument(ErrorCode::NetPluginArgument, "irecv of ", n, " buffers; it takes 1 to ", kMostGrouped));
   std::array<ReceiveComm::Buffer, kMostGrouped> buffers;
   for (int i = 0; i < n; ++i) {
-    if (bytes[i] < Size{0}) return fail(invalidArgument("irecv of ", bytes[i], " bytes"));
+    if (bytes[i] < Size{0}) return fail(invalidArgument(ErrorCode::NetPluginArgument, "irecv of ", bytes[i], " bytes"));
     buffers[static_cast<size_t>(i)] = {data[i], static_cast<size_t>(bytes[i]), tags[i]};
   }
   auto* const receiver = static_cast<ReceiveComm*>(static_cast<Comm*>(comm));
@@ -320,7 +324,7 @@ Code connect11(void*, int device, void* handle, void** comm, void**) { return co
 
 template <class Size>
 Code isend8(void* comm, void* data, Size bytes, int tag, void*, void** request) {
-  if (bytes < Size{0}) return fail(invalidArgument("isend of ", bytes, " bytes"));
+  if (bytes < Size{0}) return fail(invalidArgument(ErrorCode::NetPluginArgument, "isend of ", bytes, " bytes"));
   return send(comm, data, static_cast<size_t>(bytes), tag, request);
 }
 Code isend10(void* comm, void* data, size_t bytes, int tag, void*, void*, void** request) {

@@ -52,7 +52,7 @@ Status ReceiveComm::takeHead() {
   const auto meant = std::ranges::find_if(receives_, [&](const Receive& r) { return r.grant.number == head_.grant; });
   const bool right = meant != receives_.end() && head_.index < meant->n && !meant->came[head_.index] &&
                      head_.bytes <= meant->grant.bytes[head_.index];
-  if (!right) return remoteError("rank 1 speaks another protocol");
+  if (!right) return remoteError(ErrorCode::Malformed, "rank 1 speaks another protocol");
   into_ = &*meant;
   begun_ = 0;
   return {};

@@ -19,8 +19,8 @@ Result<Work*> SendComm::send(const void* data, size_t bytes, int tag) {
   if (!index) return none;
   Open& open = grants_.front();
   if (bytes > open.grant.bytes[*index]) {
-    return invalidUsage("isend of ", bytes, " bytes with tag ", tag, ", for which the peer at ", link().peer(),
-                        " has posted ", open.grant.bytes[*index]);
+    return invalidUsage(ErrorCode::MessagesDiffer, "isend of ", bytes, " bytes with tag ", tag,
+                        ", for which the peer at ", link().peer(), " has posted ", open.grant.bytes[*index]);
   }
   Send& made = sends_.emplace_back(*this);
   made.head.grant = open.grant.number;
@@ -51,7 +51,7 @@ Status SendComm::hearGrants() {
     TUTTI_ASSIGN(const bool there, link().take(&coming_, sizeof coming_));
     if (!there) return {};
     if (coming_.n < 1 || coming_.n > kMostGrouped || grants_.size() >= kMostRequests)
-      return remoteError("rank 1 speaks another protocol");
+      return remoteError(ErrorCode::Malformed, "rank 1 speaks another protocol");
     grants_.push_back({coming_, {}, coming_.n});
   }
 }

@@ -14,7 +14,8 @@ struct Failure {
   std::string text;
 };
 
-void setLastError(const std::string& text);
+/// The code of the kind is put behind it, unless the text of a call of tutti.h in it has one.
+void setLastError(tuttiResult_t result, std::string text);
 
 template <class... Parts>
 std::string joined(const Parts&... parts) {
@@ -46,13 +47,13 @@ tuttiResult_t guarded(const Body& body) noexcept {
     body();
     return tuttiSuccess;
   } catch (const Failure& failure) {
-    setLastError(failure.text);
+    setLastError(failure.code, failure.text);
     return failure.code;
   } catch (const std::bad_alloc&) {
-    setLastError("out of memory");
+    setLastError(tuttiSystemError, "out of memory");
     return tuttiSystemError;
   } catch (const std::exception& error) {
-    setLastError(error.what());
+    setLastError(tuttiInternalError, error.what());
     return tuttiInternalError;
   }
 }

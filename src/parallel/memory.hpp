@@ -11,7 +11,7 @@ namespace tutti::parallel {
 using tutti::Device;  // for C entry points, which are in no namespace
 
 inline void orThrow(const Status& status) {
-  if (!status.ok()) throw Failure{status.code(), status.message()};
+  if (!status.ok()) throw Failure{status.code(), status.text()};
 }
 template <class T>
 T orThrow(Result<T> result) {

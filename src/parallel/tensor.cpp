@@ -1,6 +1,8 @@
 #include "src/parallel/tensor.hpp"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti::parallel {
@@ -35,7 +37,13 @@ void checkView(const tuttiTensor_t* t, const char* what, tuttiDataType_t dtype, 
 
 }  // namespace
 
-void setLastError(const std::string& text) { lastError = text; }
+void setLastError(tuttiResult_t result, std::string text) {
+  constexpr int kTraining = 601, kTrainingUsage = 901;  // of src/base/errors/*.def, behind the thousands of the result
+  const int kind = result == tuttiInvalidArgument ? kTraining : result == tuttiInvalidUsage ? kTrainingUsage : 0;
+  if (text.find("[TUTTI-") == std::string::npos)
+    text += " [TUTTI-" + std::to_string(1000 * static_cast<int>(result) + kind) + "]";
+  lastError = std::move(text);
+}
 
 size_t bytesOf(tuttiDataType_t dtype) {
   require(dtype >= 0 && dtype < tuttiNumTypes, "there is no dtype ", static_cast<int>(dtype));

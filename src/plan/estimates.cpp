@@ -108,7 +108,9 @@ int levelChannels(const PlanRequest& r, const Variant& way, double chunkBytes) {
   return startsApart(chunk, channels, r.shape.slotBytes) ? channels : 1;
 }
 
-Status tooMuch(const Algorithm& a) { return invalidArgument(a.name, " has too many steps to be estimated"); }
+Status tooMuch(const Algorithm& a) {
+  return invalidArgument(ErrorCode::NotSimulated, a.name, " has too many steps to be estimated");
+}
 
 /// The same request on hosts that have all as many ranks as the fullest, in order: what stands for uneven hosts where
 /// there are too many ranks to estimate them all.
@@ -184,7 +186,8 @@ Result<std::shared_ptr<const Estimates::Programs>> Estimates::build(const PlanRe
   Evened even{shape, levelsOf(r)};
   const bool alike = oneLevel(r);
   if (!alike && sim::ranksPerNode(shape) == 0) even = evened(r, shape);
-  if (!a.supports(even.shape)) return invalidArgument(a.name, " is not for hosts of as many ranks each");
+  if (!a.supports(even.shape))
+    return invalidArgument(ErrorCode::NotSimulated, a.name, " is not for hosts of as many ranks each");
   options.bundled = true;
   options.freeHomeCopies = true;  // most are fused with what follows
   options.allDirect = rewrite == Rewrite::Direct;
@@ -197,7 +200,8 @@ Result<std::shared_ptr<const Estimates::Programs>> Estimates::build(const PlanRe
   auto roles = sim::classRoles(source);
   if (!roles.ok()) {
     const bool levels = a.chooseParts != nullptr && shape.nRanks > kMostRanksOfLevels;
-    if (levels || stepsOfAll(source) > mostSteps_) return invalidArgument("its schedules have too many steps");
+    if (levels || stepsOfAll(source) > mostSteps_)
+      return invalidArgument(ErrorCode::NotSimulated, "its schedules have too many steps");
     roles = sim::allRoles(source);
   }
   TUTTI_TRY(asStatus(roles));

@@ -60,7 +60,8 @@ class Honouring {
     protocol();
     channels();
     if (unmet_.empty() || !r_.overrides.strict) return Honoured{left_.overrides, std::move(unmet_)};
-    return invalidUsage(refusal_, ". Without TUTTI_ALGO_STRICT=1 the planner would choose by itself");
+    return invalidUsage(ErrorCode::AlgorithmDoesNotFit, refusal_,
+                        ". Without TUTTI_ALGO_STRICT=1 the planner would choose by itself");
   }
 
  private:

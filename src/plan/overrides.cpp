@@ -54,7 +54,7 @@ bool isReady(std::span<const ReadyName> ready, Collective collective, std::strin
 Status checkNotLeftOut(std::span<const ReadyName> ready, std::string_view name) {
   for (const ReadyName& r : ready) {
     if (r.name == name && !r.leftOut.empty())
-      return invalidUsage("TUTTI_ALGO: the plan '", name, "' is left out: ", r.leftOut);
+      return invalidUsage(ErrorCode::AlgorithmDoesNotFit, "TUTTI_ALGO: the plan '", name, "' is left out: ", r.leftOut);
   }
   return {};
 }
@@ -73,13 +73,13 @@ std::string readyNames(std::span<const ReadyName> ready, const Collective* colle
 Status parseOne(const std::string& key, const std::string& name, Overrides* into, std::span<const ReadyName> ready) {
   Collective collective{};
   if (!parseCollective(key, &collective)) {
-    return invalidUsage("TUTTI_ALGO: '", key, "' is not a collective", didYouMean(key, collectiveKeys()),
-                        "; there are ", joined(collectiveKeys()));
+    return invalidUsage(ErrorCode::AlgorithmUnknown, "TUTTI_ALGO: '", key, "' is not a collective",
+                        didYouMean(key, collectiveKeys()), "; there are ", joined(collectiveKeys()));
   }
   const Algorithm* found = findAlgorithm(collective, name);
   if (found == nullptr && !isReady(ready, collective, name)) {
     TUTTI_TRY(checkNotLeftOut(ready, name));
-    return invalidUsage("TUTTI_ALGO: ", key, " has no algorithm '", name, "'",
+    return invalidUsage(ErrorCode::AlgorithmUnknown, "TUTTI_ALGO: ", key, " has no algorithm '", name, "'",
                         didYouMean(name, algorithmsOf(collective)), "; it has ", algorithmNames(collective),
                         readyNames(ready, &collective));
   }
@@ -110,7 +110,7 @@ Status parseAlgorithms(std::string_view text, Overrides* into, std::span<const R
     }
     if (!any) {
       TUTTI_TRY(checkNotLeftOut(ready, entry));
-      return invalidUsage("TUTTI_ALGO: no collective has an algorithm '", entry, "'",
+      return invalidUsage(ErrorCode::AlgorithmUnknown, "TUTTI_ALGO: no collective has an algorithm '", entry, "'",
                           didYouMean(entry, allAlgorithms()), "; there are ", joined(allAlgorithms()),
                           readyNames(ready, nullptr));
     }
@@ -122,7 +122,8 @@ Status parseProtocolOverride(std::string_view text, Overrides* into) {
   if (text.empty()) return {};
   Protocol protocol{};
   if (!parseProtocol(text, &protocol)) {
-    return invalidUsage("TUTTI_PROTO: '", text, "' is not a protocol; there are inline, slots and direct");
+    return invalidUsage(ErrorCode::AlgorithmUnknown, "TUTTI_PROTO: '", text,
+                        "' is not a protocol; there are inline, slots and direct");
   }
   into->protocol = protocol;
   return {};
@@ -131,7 +132,8 @@ Status parseProtocolOverride(std::string_view text, Overrides* into) {
 Status parseJoinOverride(std::string_view text, Overrides* into) {
   if (text.empty()) return {};
   if (text != "0" && text != "1") {
-    return invalidUsage("TUTTI_JOIN: '", text, "' is neither 0 (a message for each chunk) nor 1 (several in one)");
+    return invalidUsage(ErrorCode::AlgorithmUnknown, "TUTTI_JOIN: '", text,
+                        "' is neither 0 (a message for each chunk) nor 1 (several in one)");
   }
   into->joined = text == "1";
   return {};

@@ -319,7 +319,8 @@ Result<Choice> planAnew(const PlanRequest& r, const Calibration& c, Estimates* e
   considerReady(r, c, &best);
   TUTTI_TRY(comparison.settle());
   takeCheapest(&best);
-  if (best.algorithm == nullptr && !best.ready) return invalidUsage("no algorithm serves ", describe(r.shape));
+  if (best.algorithm == nullptr && !best.ready)
+    return invalidUsage(ErrorCode::AlgorithmDoesNotFit, "no algorithm serves ", describe(r.shape));
   best.interProtocol = r.links.intra && r.links.inter ? interProtocol(r, c) : best.protocol;
   return best;
 }

@@ -124,7 +124,7 @@ std::string toText(const Tuning& tuning) {
 }
 
 Result<Tuning> parseTuning(std::string_view text) {
-  if (text.size() > kMostTuningBytes) return invalidArgument("longer than any tuning");
+  if (text.size() > kMostTuningBytes) return invalidArgument(ErrorCode::KeptFigures, "longer than any tuning");
   Tuning tuning;
   tuning.machine.cores = 0;
   TUTTI_TRY(
@@ -164,7 +164,7 @@ Tuning keptTuning(const MachineIdentity& machine) {
   const auto text = readKeptFile(path, "tuning", kMostTuningBytes);
   auto kept = text.ok() ? parseTuning(*text) : Result<Tuning>(text.status());
   if (kept.ok() && kept->machine == machine) return std::move(*kept);
-  TUTTI_WARN("plan", "tuning ", path, ": ", kept.ok() ? "is of another machine" : kept.status().message(),
+  TUTTI_WARN("plan", "tuning ", path, ": ", kept.ok() ? "is of another machine" : kept.status().text(),
              "; choices go by what links cost");
   return none;
 }

@@ -28,7 +28,8 @@ Result<std::unique_ptr<Plugin>> openPlugin(std::string_view kind, std::string_vi
                                            const Subject& subject) {
   if (plugin.empty() || plugin == "none") return std::unique_ptr<Plugin>();
   const auto refused = [&](const std::string& why) {
-    return invalidUsage(variable, "=", plugin, ": ", why, ", or leave the variable unset to do without");
+    return invalidUsage(ErrorCode::PluginLoad, variable, "=", plugin, ": ", why,
+                        ", or leave the variable unset to do without");
   };
   const Result<void*> library = loadPlugin(kind, plugin);
   if (!library.ok()) return refused(library.status().message());

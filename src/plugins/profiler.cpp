@@ -53,7 +53,7 @@ class Adapter final : public Profiler {
     const Code code = initialise(table_, &context_, &asked, name, subject);
     if (code != kSuccess) {
       context_ = nullptr;
-      return invalidUsage(table_.name, ": init gave code ", code);
+      return invalidUsage(ErrorCode::PluginLoad, table_.name, ": init gave code ", code);
     }
     mask_ = withParents(static_cast<uint32_t>(asked));
     rank_ = subject.rank;

@@ -39,7 +39,7 @@ class Adapter final : public Tuner {
   }
   Status begin(const Subject& subject) {
     const Code code = initialise(table_, subject, &context_);
-    if (code != kSuccess) return invalidUsage(table_.name, ": init gave code ", code);
+    if (code != kSuccess) return invalidUsage(ErrorCode::PluginLoad, table_.name, ": init gave code ", code);
     begun_ = true;
     return {};
   }
@@ -79,7 +79,7 @@ Opened Tuner::open(const std::string& plugin, const Subject& subject) {
 Result<int> Tuner::ask(Function function, size_t bytes, CostTable* table) {
   int nChannels = 0;
   const Code code = getCollInfo(function, bytes, reinterpret_cast<float**>(&(*table)[0][0]), &nChannels);
-  if (code != kSuccess) return invalidUsage(name(), ": getCollInfo gave code ", code);
+  if (code != kSuccess) return invalidUsage(ErrorCode::PluginLoad, name(), ": getCollInfo gave code ", code);
   return std::max(nChannels, 0);
 }
 

@@ -53,7 +53,8 @@ Status installHandler(int number) {
   const std::lock_guard lock(*mutex);
   if (installed == number) return {};
   if (installed != 0)
-    return invalidUsage("TUTTI_DUMP_SIGNAL is ", number, ", but this process has dumped at signal ", installed,
+    return invalidUsage(ErrorCode::DumpSignal, "TUTTI_DUMP_SIGNAL is ", number,
+                        ", but this process has dumped at signal ", installed,
                         " since its first communicator; a process has one");
   struct sigaction action {};
   action.sa_sigaction = onSignal;
@@ -78,8 +79,8 @@ Result<int> parseDumpSignal(const std::string& name) {
     if (text == signal.text || number == signal.number) return signal.number;
   }
   if (number >= SIGRTMIN && number <= SIGRTMAX) return static_cast<int>(number);
-  return invalidUsage("TUTTI_DUMP_SIGNAL='", name, "' is none of HUP, QUIT, USR1, USR2 and RTMIN+0 to RTMIN+",
-                      SIGRTMAX - SIGRTMIN);
+  return invalidUsage(ErrorCode::DumpSignal, "TUTTI_DUMP_SIGNAL='", name,
+                      "' is none of HUP, QUIT, USR1, USR2 and RTMIN+0 to RTMIN+", SIGRTMAX - SIGRTMIN);
 }
 
 Status dumpOnSignal(FlightRecorder* recorder) {

@@ -209,7 +209,9 @@ int FlightRecorder::write(const char* path, const char* reason) const noexcept {
 Status FlightRecorder::dump(const std::string& path, const std::string& reason) {
   const std::string& file = path.empty() ? dumpPath_ : path;
   const int error = write(file.c_str(), reason.c_str());
-  if (error != 0) return systemError("cannot write the flight record ", file, ": ", std::strerror(error));
+  if (error != 0)
+    return systemError(ErrorCode::RecordNotWritten, "cannot write the flight record ", file, ": ",
+                       std::strerror(error));
   TUTTI_INFO("trace", "rank ", identity_.rank, ": flight record in ", file);
   return {};
 }

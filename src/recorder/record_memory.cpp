@@ -42,7 +42,8 @@ Result<RecordMemory> RecordMemory::inPages(size_t numRecords) {
   memory.bytes_ = bytesOf(numRecords);
   void* const base = mmap(nullptr, memory.bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED)
-    return systemError("cannot map ", memory.bytes_, " bytes for the flight recorder: ", std::strerror(errno));
+    return systemError(ErrorCode::NoMemory, "cannot map ", memory.bytes_,
+                       " bytes for the flight recorder: ", std::strerror(errno));
   memory.base_ = base;
   return memory;
 }
@@ -51,8 +52,9 @@ Result<RecordMemory> RecordMemory::inFile(const std::string& path, size_t numRec
   RecordMemory memory;
   memory.bytes_ = bytesOf(numRecords);
   const auto refuse = [&](int error) {
-    return systemError("TUTTI_TRACE: cannot make ", path, " with room for ", numRecords, " records (", memory.bytes_,
-                       " bytes): ", std::strerror(error), "; TUTTI_RECORD_CALLS sets how many there are");
+    return systemError(ErrorCode::RecordNotWritten, "TUTTI_TRACE: cannot make ", path, " with room for ", numRecords,
+                       " records (", memory.bytes_, " bytes): ", std::strerror(error),
+                       "; TUTTI_RECORD_CALLS sets how many there are");
   };
   if (!fitsFileLimit(memory.bytes_)) return refuse(EFBIG);
   const Fd file(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));

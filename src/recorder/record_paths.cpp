@@ -48,13 +48,15 @@ Status checkRecordPattern(std::string_view variable, const std::string& value) {
   for (size_t i = value.find('%'); i != std::string::npos; i = value.find('%', i + 2)) {
     const char letter = i + 1 < value.size() ? value[i + 1] : 0;
     if (letter == 0 || meaningOf(letter, {}).empty())
-      return invalidUsage(variable, "=", value, ": %", std::string(1, letter == 0 ? ' ' : letter),
+      return invalidUsage(ErrorCode::RecordName, variable, "=", value, ": %",
+                          std::string(1, letter == 0 ? ' ' : letter),
                           " is none of %r (rank), %c (communicator), %h (host), %p (process), %%");
     ofRank = ofRank || letter == 'r';
     ofCommunicator = ofCommunicator || letter == 'c';
   }
   if (ofRank && ofCommunicator) return {};
-  return invalidUsage(variable, "=", value, " has no ", ofRank ? "%c (communicator)" : "%r (rank)",
+  return invalidUsage(ErrorCode::RecordName, variable, "=", value, " has no ",
+                      ofRank ? "%c (communicator)" : "%r (rank)",
                       " in it, so that files would overwrite each other; a folder is enough");
 }
 
@@ -74,9 +76,11 @@ Result<std::string> recordPath(std::string_view variable, const std::string& val
   if (folder.empty()) folder = ".";
   std::filesystem::create_directories(folder, error);
   if (error)
-    return systemError(variable, "=", value, ": cannot make the folder ", folder.string(), ": ", error.message());
+    return systemError(ErrorCode::RecordNotWritten, variable, "=", value, ": cannot make the folder ", folder.string(),
+                       ": ", error.message());
   if (variable == "TUTTI_DUMP" && value != "." && access(folder.c_str(), W_OK) != 0)
-    return systemError(variable, "=", value, ": cannot write into the folder ", folder.string());
+    return systemError(ErrorCode::RecordNotWritten, variable, "=", value, ": cannot write into the folder ",
+                       folder.string());
   // Later, another folder may be the process's own.
   const std::filesystem::path whole = std::filesystem::absolute(path, error);
   return error ? path : whole.string();

@@ -73,7 +73,8 @@ class Classes {
       const Action action(dims, perNode_);
       if (holds(action)) return bySymmetry(action);
     }
-    if (source_.symmetryOnly) return invalidArgument(source_.name, " has no symmetry by nodes");
+    if (source_.symmetryOnly)
+      return invalidArgument(ErrorCode::NotSimulated, source_.name, " has no symmetry by nodes");
     return byRefinement();
   }
 
@@ -205,7 +206,8 @@ class Classes {
       const auto program = buildProgram(source_, &shape, static_cast<int>(rank));
       for (const LaneProgram& lane : *program->lanes) steps += lane.steps.size();
       if (steps > source_.mostSteps) {
-        return invalidArgument(source_.name, " on ", known_.size(), " ranks has neither symmetry nor few steps");
+        return invalidArgument(ErrorCode::NotSimulated, source_.name, " on ", known_.size(),
+                               " ranks has neither symmetry nor few steps");
       }
       known_[rank] = {fingerprint(*program), program->edges, {}};
     }
@@ -280,7 +282,8 @@ class Classes {
       TUTTI_TRY(look(bytes));
       refine();
       if (static_cast<size_t>(nClasses_) * static_cast<size_t>(perNode_) > kMostMembers) {
-        return invalidArgument(source_.name, " on ", nodes_, " nodes has ", nClasses_, " classes of nodes");
+        return invalidArgument(ErrorCode::NotSimulated, source_.name, " on ", nodes_, " nodes has ", nClasses_,
+                               " classes of nodes");
       }
       std::vector<std::vector<int>> nodesOf(static_cast<size_t>(nClasses_));
       for (int node = 0; node < nodes_; ++node) {
@@ -288,7 +291,7 @@ class Classes {
       }
       if (bytes == source_.shape.bytes || holdForAllBytes(nodesOf)) return ofClasses(nodesOf);
     }
-    return invalidArgument("no classes were found");
+    return invalidArgument(ErrorCode::NotSimulated, "no classes were found");
   }
 
   Result<Roles> ofClasses(const std::vector<std::vector<int>>& nodesOf) {
@@ -340,7 +343,7 @@ class Classes {
 
 Result<Roles> classRoles(const ProgramSource& source) {
   const int perNode = source.together > 0 ? source.together : ranksPerNode(source.shape);
-  if (perNode == 0) return invalidArgument("classes of ranks need nodes that are alike");
+  if (perNode == 0) return invalidArgument(ErrorCode::NotSimulated, "classes of ranks need nodes that are alike");
   ProgramSource alike = source;
   alike.options.gathers = false;
   return Classes(alike, perNode).find();

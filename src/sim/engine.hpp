@@ -413,7 +413,8 @@ class Engine {
   }
 
   static Status tooLong() {
-    return invalidArgument("this takes more than ", static_cast<int>(kMostUs / 86'400e6), " days");
+    return invalidArgument(ErrorCode::NotSimulated, "this takes more than ", static_cast<int>(kMostUs / 86'400e6),
+                           " days");
   }
 
   std::string describeHalt(const Lane& lane) const {

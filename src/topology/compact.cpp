@@ -162,13 +162,15 @@ class Parser {
  public:
   Result<Graph> parse(std::string_view text) {
     const std::vector<std::string> lines = split(text, '\n');
-    if (lines.empty() || lines.front() != kHead) return invalidArgument("line 1: does not start with ", kHead);
+    if (lines.empty() || lines.front() != kHead)
+      return invalidArgument(ErrorCode::TopologyFile, "line 1: does not start with ", kHead);
     for (size_t i = 1; i < lines.size(); ++i) {
       if (lines[i] == "end") return finish();
       if (lines[i].empty() && i + 1 == lines.size()) break;
-      if (std::string why = line(lines[i]); !why.empty()) return invalidArgument("line ", i + 1, ": ", why);
+      if (std::string why = line(lines[i]); !why.empty())
+        return invalidArgument(ErrorCode::TopologyFile, "line ", i + 1, ": ", why);
     }
-    return invalidArgument("line ", lines.size(), ": ends too early");
+    return invalidArgument(ErrorCode::TopologyFile, "line ", lines.size(), ": ends too early");
   }
 
  private:
@@ -224,10 +226,12 @@ class Parser {
   }
 
   Result<Graph> finish() {
-    if (g_.nodes.size() > Graph::kMostNodes) return invalidArgument("more than ", Graph::kMostNodes, " nodes");
-    if (std::string why = g_.check(); !why.empty()) return invalidArgument(why);
+    if (g_.nodes.size() > Graph::kMostNodes)
+      return invalidArgument(ErrorCode::TopologyTooLarge, "more than ", Graph::kMostNodes, " nodes");
+    if (std::string why = g_.check(); !why.empty()) return invalidArgument(ErrorCode::TopologyFile, why);
     for (const int host : g_.all(NodeKind::Host)) {
-      if (g_.all(NodeKind::Numa, host).empty()) return invalidArgument("host ", host, " has no NUMA node");
+      if (g_.all(NodeKind::Numa, host).empty())
+        return invalidArgument(ErrorCode::TopologyFile, "host ", host, " has no NUMA node");
     }
     return std::move(g_);
   }
@@ -258,7 +262,8 @@ std::string toCompact(const Graph& graph) {
 }
 
 Result<Graph> parseCompact(std::string_view text) {
-  if (text.size() > kMostCompactBytes) return invalidArgument("larger than ", kMostCompactBytes, " bytes");
+  if (text.size() > kMostCompactBytes)
+    return invalidArgument(ErrorCode::TopologyTooLarge, "larger than ", kMostCompactBytes, " bytes");
   return Parser().parse(text);
 }
 

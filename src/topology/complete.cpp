@@ -60,8 +60,9 @@ void connectSockets(Graph& g) {
 }  // namespace
 
 Status complete(Graph& graph) {
-  if (graph.nodes.size() > Graph::kMostNodes) return invalidArgument("more than ", Graph::kMostNodes, " nodes");
-  if (std::string why = graph.check(); !why.empty()) return invalidArgument(why);
+  if (graph.nodes.size() > Graph::kMostNodes)
+    return invalidArgument(ErrorCode::TopologyTooLarge, "more than ", Graph::kMostNodes, " nodes");
+  if (std::string why = graph.check(); !why.empty()) return invalidArgument(ErrorCode::TopologyFile, why);
   nameNodes(graph, childLists(graph));
   connectSockets(graph);
   return {};

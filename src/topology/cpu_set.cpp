@@ -75,9 +75,10 @@ Result<CpuSet> CpuSet::parseMask(std::string_view text) {
   for (size_t i = parts.size(); i-- > 0; bit += 32) {
     uint32_t value = 0;
     if (!parseNumber(parts[i], &value, 16)) {
-      return invalidArgument("'", text, "' is not a mask such as 00000000,0000ffff");
+      return invalidArgument(ErrorCode::TopologyFile, "'", text, "' is not a mask such as 00000000,0000ffff");
     }
-    if (bit + 32 > kMost) return invalidArgument("a mask of more than ", kMost, " processing units");
+    if (bit + 32 > kMost)
+      return invalidArgument(ErrorCode::TopologyTooLarge, "a mask of more than ", kMost, " processing units");
     for (int j = 0; j < 32; ++j) {
       if ((value >> j & 1) != 0) set.add(bit + j);
     }
@@ -101,7 +102,7 @@ Result<CpuSet> CpuSet::parseList(std::string_view text) {
       error = second.ec;
     }
     if (error != std::errc() || next != end || first < 0 || last < first || last >= kMost) {
-      return invalidArgument("'", text, "' is not a list such as 0-3,8");
+      return invalidArgument(ErrorCode::TopologyFile, "'", text, "' is not a list such as 0-3,8");
     }
     for (int pu = first; pu <= last; ++pu) set.add(pu);
   }

@@ -74,7 +74,8 @@ Result<std::string> toHwlocForm2(std::string_view text, const std::string& origi
   pugi::xml_document document;
   const auto parsed = document.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
   const pugi::xml_node topology = document.document_element();
-  if (!parsed || !topology) return invalidArgument(origin, ": not XML: ", parsed.description());
+  if (!parsed || !topology)
+    return invalidArgument(ErrorCode::TopologyFile, origin, ": not XML: ", parsed.description());
   rewrite(topology);
   std::ostringstream out;
   topology.print(out, "", pugi::format_raw, pugi::encoding_utf8);
@@ -83,7 +84,7 @@ Result<std::string> toHwlocForm2(std::string_view text, const std::string& origi
 
 #else
 Result<std::string> toHwlocForm2(std::string_view, const std::string& origin) {
-  return invalidUsage(origin, ": this build of Tutti rewrites no XML (Meson option pugixml)");
+  return invalidUsage(ErrorCode::NotInBuild, origin, ": this build of Tutti rewrites no XML (Meson option pugixml)");
 }
 #endif
 

@@ -43,7 +43,8 @@ class Importer {
     host_ = g_.add(host);
     arch_ = infoOf(root, "Architecture");
     cpu(root, host_);
-    if (g_.all(NodeKind::Numa).empty()) return invalidArgument("hwloc gave a machine without memory");
+    if (g_.all(NodeKind::Numa).empty())
+      return invalidArgument(ErrorCode::TopologyFile, "hwloc gave a machine without memory");
     for (const auto& [object, parent] : io_) io(object, anchor(parent), 0);
     connectNvlinks(topology, nodes_, g_);
     if (repeated_ > 0) {
@@ -273,7 +274,7 @@ Result<Graph> readHwlocXml(std::string_view text, const std::string& origin) {
   TUTTI_ASSIGN(const HwlocTopology t, makeHwlocTopology());
   const HwlocForm form = hwlocFormOf(text);
   if (form.major > 3) {
-    return invalidArgument(origin, ": its form, ", form.text(),
+    return invalidArgument(ErrorCode::TopologyFile, origin, ": its form, ", form.text(),
                            ", is of a newer hwloc than the installed one, of interface ", hwloc().interface(),
                            "; that one's lstopo --of xml --export-xml-flags 2 writes form 2.0");
   }
@@ -283,7 +284,7 @@ Result<Graph> readHwlocXml(std::string_view text, const std::string& origin) {
   }
   if (hwloc().setXmlBuffer(t.get(), copy.c_str(), static_cast<int>(copy.size() + 1)) != 0 ||
       hwloc().load(t.get()) != 0) {
-    return invalidArgument(origin, ": the installed hwloc, of interface ", hwloc().interface(),
+    return invalidArgument(ErrorCode::TopologyFile, origin, ": the installed hwloc, of interface ", hwloc().interface(),
                            ", does not accept this description of form ", form.text());
   }
   return Importer().import(t.get());
@@ -292,7 +293,7 @@ Result<Graph> readHwlocXml(std::string_view text, const std::string& origin) {
 Result<Graph> parseHwlocSynthetic(const std::string& text) {
   TUTTI_ASSIGN(const HwlocTopology t, makeHwlocTopology());
   if (hwloc().setSynthetic(t.get(), text.c_str()) != 0 || hwloc().load(t.get()) != 0) {
-    return invalidArgument("hwloc does not accept the synthetic description '", text, "'");
+    return invalidArgument(ErrorCode::TopologyLine, "hwloc does not accept the synthetic description '", text, "'");
   }
   return Importer().import(t.get());
 }
@@ -308,7 +309,7 @@ Result<Graph> discoverByHwloc() {
 #else
 namespace tutti::topology {
 namespace {
-Status none() { return invalidUsage("this build of Tutti has no hwloc (Meson option hwloc)"); }
+Status none() { return invalidUsage(ErrorCode::NotInBuild, "this build of Tutti has no hwloc (Meson option hwloc)"); }
 }  // namespace
 
 Result<Graph> readHwlocXml(std::string_view, const std::string&) { return none(); }

@@ -38,7 +38,7 @@ const Hwloc& hwloc() {
 }
 
 Result<HwlocTopology> makeHwlocTopology() {
-  if (!hwloc().found) return invalidUsage("hwloc (libhwloc.so.15) cannot be loaded");
+  if (!hwloc().found) return invalidUsage(ErrorCode::NoLibrary, "hwloc (libhwloc.so.15) cannot be loaded");
   hwloc_topology_t raw = nullptr;
   if (hwloc().init(&raw) != 0) return systemError("hwloc_topology_init failed");
   HwlocTopology t(raw);

@@ -28,12 +28,14 @@ class Placer {
 
   Status place(const RankPlace& rank, size_t number, std::array<Key, kNumLevels>* keys) {
     const auto host = hosts_.find(rank.hostHash);
-    if (host == hosts_.end()) return invalidArgument("rank ", number, ": its host is not in the topology");
+    if (host == hosts_.end())
+      return invalidArgument(ErrorCode::RankNotInTopology, "rank ", number, ": its host is not in the topology");
     int spot = host->second;
     if (!rank.busId.empty()) {
       const auto device = devices_.find({spot, canonicalBusId(rank.busId)});
       if (device == devices_.end()) {
-        return invalidArgument("rank ", number, ": no device ", rank.busId, " on its host in the topology");
+        return invalidArgument(ErrorCode::RankNotInTopology, "rank ", number, ": no device ", rank.busId,
+                               " on its host in the topology");
       }
       spot = device->second;
     } else if (!rank.cpus.empty()) {

@@ -41,7 +41,7 @@ std::string_view trimmed(std::string_view text) {
 
 Result<Graph> parseTopology(std::string_view text, const std::string& origin) {
   const std::string_view plain = trimmed(text);
-  if (plain.empty()) return invalidArgument(origin, ": empty");
+  if (plain.empty()) return invalidArgument(ErrorCode::TopologyFile, origin, ": empty");
   if (plain.front() == '<' || plain.starts_with("\xef\xbb\xbf<")) {
     return rootTag(plain) == "topology" ? readHwlocXml(text, origin) : readNcclXml(text, origin);
   }
@@ -54,14 +54,18 @@ Result<Graph> loadTopology(const std::string& fileOrText) {
   const bool exists = ::stat(fileOrText.c_str(), &info) == 0;
   const bool named = findNamedMachine(fileOrText) != nullptr;
   if (!exists && (named || fileOrText.find(':') != std::string::npos)) return parseTopology(fileOrText, "topology");
-  if (exists && S_ISDIR(info.st_mode)) return invalidUsage(fileOrText, " is a folder, not a description of a machine");
+  if (exists && S_ISDIR(info.st_mode))
+    return invalidUsage(ErrorCode::TopologyUnreadable, fileOrText, " is a folder, not a description of a machine");
   std::ifstream file(fileOrText, std::ios::binary);
-  if (!file) return invalidUsage("cannot read the topology file ", fileOrText, ": ", std::strerror(errno));
+  if (!file)
+    return invalidUsage(ErrorCode::TopologyUnreadable, "cannot read the topology file ", fileOrText, ": ",
+                        std::strerror(errno));
   std::string text;
   char block[1 << 16];
   while (file.read(block, sizeof block) || file.gcount() > 0) {
     text.append(block, static_cast<size_t>(file.gcount()));
-    if (text.size() > kMostBytes) return invalidArgument(fileOrText, ": larger than ", kMostBytes, " bytes");
+    if (text.size() > kMostBytes)
+      return invalidArgument(ErrorCode::TopologyTooLarge, fileOrText, ": larger than ", kMostBytes, " bytes");
   }
   return parseTopology(text, fileOrText);
 }

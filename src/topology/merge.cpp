@@ -59,7 +59,8 @@ class Merger {
       }
       Node& old = g_.nodes[static_cast<size_t>(known->second)];
       if (old.kind != n.kind) {
-        return invalidArgument("device ", n.busId, " is a ", kindName(old.kind), " and a ", kindName(n.kind));
+        return invalidArgument(ErrorCode::TopologyFile, "device ", n.busId, " is a ", kindName(old.kind), " and a ",
+                               kindName(n.kind));
       }
       fillIn(&old, n);
     }

@@ -325,7 +325,7 @@ Result<Graph> readNcclXml(std::string_view text, const std::string& origin) { re
 namespace tutti::topology {
 
 Result<Graph> readNcclXml(std::string_view, const std::string& origin) {
-  return invalidUsage(origin, ": this build of Tutti reads no XML (Meson option pugixml)");
+  return invalidUsage(ErrorCode::NotInBuild, origin, ": this build of Tutti reads no XML (Meson option pugixml)");
 }
 
 }  // namespace tutti::topology

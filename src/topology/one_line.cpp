@@ -28,36 +28,43 @@ struct Machine {
 };
 
 Status whole(const std::string& word, std::string_view text, int least, int most, int* value) {
-  if (!parseNumber(text, value)) return invalidArgument("topology: '", word, "': '", text, "' is not a whole number");
+  if (!parseNumber(text, value))
+    return invalidArgument(ErrorCode::TopologyLine, "topology: '", word, "': '", text, "' is not a whole number");
   if (*value < least || *value > most) {
-    return invalidArgument("topology: '", word, "': ", *value, " is outside ", least, "..", most);
+    return invalidArgument(ErrorCode::TopologyLine, "topology: '", word, "': ", *value, " is outside ", least, "..",
+                           most);
   }
   return {};
 }
 
 Status bandwidth(const std::string& word, std::string_view text, double* value) {
   if (parseNumber(text, value) && std::isfinite(*value) && *value >= 1e-3 && *value <= 1e6) return {};
-  return invalidArgument("topology: '", word, "': '", text, "' is not a bandwidth in GB/s (0.001 to 1000000)");
+  return invalidArgument(ErrorCode::TopologyLine, "topology: '", word, "': '", text,
+                         "' is not a bandwidth in GB/s (0.001 to 1000000)");
 }
 
 Status microseconds(const std::string& word, std::string_view text, double* value) {
   if (parseNumber(text, value) && std::isfinite(*value) && *value >= 0 && *value <= 1e6) return {};
-  return invalidArgument("topology: '", word, "': '", text, "' is not a time in microseconds (0 to 1000000)");
+  return invalidArgument(ErrorCode::TopologyLine, "topology: '", word, "': '", text,
+                         "' is not a time in microseconds (0 to 1000000)");
 }
 
 /// "18x25": a number of links and the bandwidth of each.
 Status times(const std::string& word, std::string_view text, int least, int most, int* count, double* each) {
   const size_t x = text.find('x');
-  if (x == std::string_view::npos) return invalidArgument("topology: '", word, "' is not NUMBERxBANDWIDTH, e.g. 8x50");
+  if (x == std::string_view::npos)
+    return invalidArgument(ErrorCode::TopologyLine, "topology: '", word, "' is not NUMBERxBANDWIDTH, e.g. 8x50");
   TUTTI_TRY(whole(word, text.substr(0, x), least, most, count));
   return bandwidth(word, text.substr(x + 1), each);
 }
 
 Status pcie(const std::string& word, std::string_view text, Machine* m) {
   const size_t x = text.find('x');
-  if (x == std::string_view::npos) return invalidArgument("topology: '", word, "' is not SPEEDxLANES, e.g. 32x16");
+  if (x == std::string_view::npos)
+    return invalidArgument(ErrorCode::TopologyLine, "topology: '", word, "' is not SPEEDxLANES, e.g. 32x16");
   TUTTI_TRY(bandwidth(word, text.substr(0, x), &m->pcieGTps));
-  if (m->pcieGTps > 1024) return invalidArgument("topology: '", word, "': more than 1024 GT/s");
+  if (m->pcieGTps > 1024)
+    return invalidArgument(ErrorCode::TopologyLine, "topology: '", word, "': more than 1024 GT/s");
   return whole(word, text.substr(x + 1), 1, 64, &m->pcieWidth);
 }
 
@@ -73,7 +80,8 @@ Status readWord(const std::string& word, std::string_view key, std::string_view 
   if (key == "gcn") {
     m->gcn = value;
     if (mayHaveXgmi(value) && value.starts_with("gfx")) return {};
-    return invalidArgument("topology: '", word, "': no architecture with xGMI links, e.g. gfx942");
+    return invalidArgument(ErrorCode::TopologyLine, "topology: '", word,
+                           "': no architecture with xGMI links, e.g. gfx942");
   }
   if (key == "switch") return whole(word, value, 0, 128, &m->switches);
   if (key == "pcie") return pcie(word, value, m);
@@ -83,7 +91,7 @@ Status readWord(const std::string& word, std::string_view key, std::string_view 
   if (key == "c2c") return bandwidth(word, value, &m->c2cGBps);
   if (key == "nic") return times(word, value, 0, 128, &m->nics, &m->nicGBps);
   if (key == "nic-latency") return microseconds(word, value, &m->nicUs);
-  return invalidArgument("topology: '", word,
+  return invalidArgument(ErrorCode::TopologyLine, "topology: '", word,
                          "': the words are node, package, numa, l3, core, socket, gpu, sm, gcn, switch, "
                          "pcie, nvlink, nvswitch, xgmi, c2c, nic, nic-latency");
 }
@@ -92,7 +100,7 @@ Status readWord(const std::string& word, std::string_view key, std::string_view 
 Status readNamed(const std::string& name, Machine* m) {
   const NamedMachine* found = findNamedMachine(name);
   if (found == nullptr) {
-    return invalidArgument("topology: '", name,
+    return invalidArgument(ErrorCode::TopologyLine, "topology: '", name,
                            "' is not KEY:VALUE, e.g. gpu:8, and no machine has that name; there are ",
                            namesOfMachines());
   }
@@ -104,17 +112,20 @@ Status readNamed(const std::string& name, Machine* m) {
 }
 
 Status checkLinks(const Machine& m) {
-  if (m.nvlinks > 0 && m.gpus == 0) return invalidArgument("topology: nvlink without gpu");
-  if (m.xgmis > 0 && m.gpus == 0) return invalidArgument("topology: xgmi without gpu");
-  if (m.xgmis > 0 && m.gcn.empty()) return invalidArgument("topology: xgmi without gcn, e.g. gcn:gfx942");
-  if (m.nvlinks > 0 && !m.gcn.empty()) return invalidArgument("topology: nvlink with gcn: GPUs of AMD have xgmi");
-  if (m.c2cGBps > 0 && m.gpus == 0) return invalidArgument("topology: c2c without gpu");
+  if (m.nvlinks > 0 && m.gpus == 0) return invalidArgument(ErrorCode::TopologyLine, "topology: nvlink without gpu");
+  if (m.xgmis > 0 && m.gpus == 0) return invalidArgument(ErrorCode::TopologyLine, "topology: xgmi without gpu");
+  if (m.xgmis > 0 && m.gcn.empty())
+    return invalidArgument(ErrorCode::TopologyLine, "topology: xgmi without gcn, e.g. gcn:gfx942");
+  if (m.nvlinks > 0 && !m.gcn.empty())
+    return invalidArgument(ErrorCode::TopologyLine, "topology: nvlink with gcn: GPUs of AMD have xgmi");
+  if (m.c2cGBps > 0 && m.gpus == 0) return invalidArgument(ErrorCode::TopologyLine, "topology: c2c without gpu");
   const int meshed = m.nvlinks > 0 && m.nvswitches == 0 ? m.nvlinks : m.xgmis;
   if (meshed > 0 && (m.gpus < 2 || meshed % (m.gpus - 1) != 0)) {
-    return invalidArgument("topology: ", meshed, " links of a GPU do not go evenly to ", m.gpus - 1, " others");
+    return invalidArgument(ErrorCode::TopologyLine, "topology: ", meshed, " links of a GPU do not go evenly to ",
+                           m.gpus - 1, " others");
   }
   if (m.nvlinks > 0 && m.nvswitches > m.nvlinks)
-    return invalidArgument("topology: more NVSwitches than links of a GPU");
+    return invalidArgument(ErrorCode::TopologyLine, "topology: more NVSwitches than links of a GPU");
   return {};
 }
 
@@ -131,23 +142,27 @@ Result<Machine> readMachine(std::string_view text) {
       seen.insert(word);
       continue;
     }
-    if (colon == std::string::npos) return invalidArgument("topology: '", word, "' is not KEY:VALUE, e.g. gpu:8");
+    if (colon == std::string::npos)
+      return invalidArgument(ErrorCode::TopologyLine, "topology: '", word, "' is not KEY:VALUE, e.g. gpu:8");
     const std::string_view key = std::string_view(word).substr(0, colon);
-    if (!seen.insert(std::string(key)).second) return invalidArgument("topology: '", key, "' is there twice");
+    if (!seen.insert(std::string(key)).second)
+      return invalidArgument(ErrorCode::TopologyLine, "topology: '", key, "' is there twice");
     TUTTI_TRY(readWord(word, key, std::string_view(word).substr(colon + 1), &m));
   }
-  if (seen.empty()) return invalidArgument("topology: nothing in it; e.g. node:4 gpu:8 nvlink:18x25 nic:8x50");
+  if (seen.empty())
+    return invalidArgument(ErrorCode::TopologyLine, "topology: nothing in it; e.g. node:4 gpu:8 nvlink:18x25 nic:8x50");
   TUTTI_TRY(checkLinks(m));
   const int devices = std::max(m.gpus, m.nics);
   if (m.packages == 0) m.packages = devices >= 2 ? 2 : 1;
   const int fewest = m.gpus > 0 && m.nics > 0 ? std::min(m.gpus, m.nics) : 0;
   if (m.switches < 0) m.switches = fewest;
   const int64_t cpuParts = int64_t{m.packages} * m.numas * m.l3s * m.cores;
-  if (cpuParts > CpuSet::kMost) return invalidArgument("topology: more than ", CpuSet::kMost, " cores in a host");
+  if (cpuParts > CpuSet::kMost)
+    return invalidArgument(ErrorCode::TopologyTooLarge, "topology: more than ", CpuSet::kMost, " cores in a host");
   const int64_t perHost = 2 * cpuParts + m.gpus + 2 * m.nics + m.switches + m.nvswitches + 64;
   if (perHost * m.nodes > static_cast<int64_t>(Graph::kMostNodes)) {
-    return invalidArgument("topology: too large a machine: about ", perHost * m.nodes, " parts, at most ",
-                           Graph::kMostNodes);
+    return invalidArgument(ErrorCode::TopologyTooLarge, "topology: too large a machine: about ", perHost * m.nodes,
+                           " parts, at most ", Graph::kMostNodes);
   }
   return m;
 }

@@ -189,6 +189,8 @@ ROWS = {
     "TUTTI_NRANKS": [Refused("-7", "outside", [EXAMPLE])],
     "TUTTI_LOCAL_RANK": [Shows("7", "^local 1$", [RUN, "-n", "2", "--no-tag", "sh", "-c", "echo local $TUTTI_LOCAL_RANK"],
                                contrast=False), Refused("x", "whole number", [EXAMPLE])],
+    "TUTTI_TERMINAL": [Shows("1", "^terminal 0$", [RUN, "-n", "2", "--no-tag", "sh", "-c", "echo terminal $TUTTI_TERMINAL"],
+                             contrast=False), Refused("2", "neither 0 nor 1", [EXAMPLE])],
     "TUTTI_HOME": [Shows(str(BUILD), "^1 of 1$", PYTHON, also={"PYTHONPATH": str(SOURCE / "packaging/python")}, contrast=False),
                    Refused("/nowhere", "/nowhere has no libtutti", PYTHON, also={"PYTHONPATH": str(SOURCE / "packaging/python")})],
     # What the links carry, a busy machine cannot tell; that it was asked, it can.

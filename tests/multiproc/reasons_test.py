@@ -23,7 +23,7 @@ def by_run(n, common=None, ranks=None):
     """What each rank says that tutti-run has started, with variables for all and for some."""
     exports = "".join(f"if [ $RANK = {rank} ]; then export {name}='{value}'; fi; "
                       for rank, variables in (ranks or {}).items() for name, value in variables.items())
-    done = subprocess.run([RUN, "-n", str(n), "--grace", "30", "--tag-output", "sh", "-c", exports + 'exec "$0"', PROGRAM],
+    done = subprocess.run([RUN, "-n", str(n), "--grace", "30", "--tag-output", "--every-error", "sh", "-c", exports + 'exec "$0"', PROGRAM],
                           capture_output=True, text=True, timeout=SOON, env=environment(PATIENT | (common or {})))
     said = {rank: "" for rank in range(n)}
     for line in (done.stdout + done.stderr).splitlines():

@@ -57,6 +57,27 @@ class Started:
 
 
 class TuttiRun(unittest.TestCase):
+    def test_an_error_of_all_ranks_is_printed_once(self):
+        script = 'echo "wrong count [TUTTI-5201]" >&2; echo "mine $RANK [TUTTI-5201]" >&2; echo plain >&2; exit 4'
+        r = sh(4, script, "--no-tag")
+        self.assertEqual(r.returncode, 4)
+        self.assertEqual(r.stderr.count("wrong count"), 1)
+        self.assertEqual(len(re.findall(r"tutti-run: ranks? .* same as rank \d \[TUTTI-5201\]", r.stderr)), 1)
+        self.assertEqual(r.stderr.count("plain"), 4)
+        for rank in range(4):
+            self.assertEqual(r.stderr.count(f"mine {rank}"), 1)
+        self.assertEqual(len(re.findall(r"\(pid \d+\) ended with status 4", r.stderr)), 1)
+        self.assertEqual(sh(4, script, "--no-tag", "--every-error").stderr.count("wrong count"), 4)
+
+    def test_the_first_error_comes_while_the_ranks_run(self):
+        started = Started(3, 'echo "late [TUTTI-8001]" >&2; echo $$; sleep 60', "--no-tag")
+        pids = started.pids(3)
+        self.assertEqual(started.p.stderr.readline(), "late [TUTTI-8001]\n")
+        self.assertRegex(started.p.stderr.readline(), r"tutti-run: ranks .* say the same as rank \d \[TUTTI-8001\]\n")
+        self.assertTrue(all(alive(pid) for pid in pids))
+        started.p.send_signal(signal.SIGTERM)
+        started.p.wait(20)
+
     def test_ranks_know_who_they_are(self):
         r = sh(3, 'echo $TUTTI_RANK $TUTTI_NRANKS $TUTTI_LOCAL_RANK $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE '
                   '${#TUTTI_UNIQUE_ID}')

@@ -8,6 +8,7 @@
 
 #include "src/base/clock.hpp"
 #include "tools/chaos/relay.hpp"
+#include "tools/sentence.hpp"
 #include "tools/version.hpp"
 
 namespace {
@@ -127,7 +128,7 @@ int main(int argc, char** argv) {
   addOptions(app, texts, given);
   CLI11_PARSE(app, argc, argv);
   const auto fail = [](const Status& why) {
-    return std::fprintf(stderr, "tutti-chaos: %s\n", why.message().c_str()), 1;
+    return std::fprintf(stderr, "tutti-chaos: %s\n", sentence(why).c_str()), 1;
   };
   if (const Status status = listenToSignals(); !status.ok()) return fail(status);
   Result<RelayOptions> options = readOptions(texts, std::move(given));

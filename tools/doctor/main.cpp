@@ -1,4 +1,6 @@
 // tutti-doctor: what keeps Tutti from working, or from being fast, on this host and between two.  See tools/README.md.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -11,6 +13,7 @@
 #include "tools/doctor/checks.hpp"
 #include "tools/doctor/reach.hpp"
 #include "tools/doctor/talk.hpp"
+#include "tools/sentence.hpp"
 #include "tools/version.hpp"
 
 namespace {
@@ -48,29 +51,44 @@ const char* sentenceOf(Verdict worst) {
   }
 }
 
-int report(const Options& options, const std::vector<std::pair<std::string, Findings>>& all) {
-  Findings every;
-  for (const auto& [title, findings] : all) {
-    every.insert(every.end(), findings.begin(), findings.end());
-    if (!options.json) std::fputs(sectionText(title, findings, options.quiet).c_str(), stdout);
+/// What was found so far; a section is printed when it has been looked at, and before that named on a terminal.
+class Examination {
+ public:
+  explicit Examination(const Options& options) : options_(options) {}
+
+  void look(const std::string& title, const std::function<Findings()>& check) {
+    const bool tells = !options_.json && isatty(STDERR_FILENO) == 1;
+    if (tells) std::fprintf(stderr, "looking at: %s ...", title.c_str());
+    const Findings findings = check();
+    if (tells) std::fprintf(stderr, "\r\033[K");
+    every_.insert(every_.end(), findings.begin(), findings.end());
+    if (options_.json) return;
+    std::fputs(sectionText(title, findings, options_.quiet).c_str(), stdout);
+    std::fflush(stdout);
   }
-  const Verdict worst = worstOf(every);
-  std::fputs(options.json ? findingsJson(every).c_str() : cat(sentenceOf(worst), "\n").c_str(), stdout);
-  return worst == Verdict::Broken ? 1 : 0;
-}
+  int conclude() const {
+    const Verdict worst = worstOf(every_);
+    std::fputs(options_.json ? findingsJson(every_).c_str() : cat(sentenceOf(worst), "\n").c_str(), stdout);
+    return worst == Verdict::Broken ? 1 : 0;
+  }
+
+ private:
+  const Options& options_;
+  Findings every_;
+};
 
 int examine(const Options& options) {
-  std::vector<std::pair<std::string, Findings>> all;
+  Examination examination(options);
   if (options.reach) {
-    all.emplace_back(cat("Between this host and ", *options.reach), checkReach(*options.reach));
-    return report(options, all);
+    examination.look(cat("Between this host and ", *options.reach), [&] { return checkReach(*options.reach); });
+    return examination.conclude();
   }
   for (const Section& section : sections()) {
     const auto named = [&](const std::string& name) { return name == section.name; };
     if (!options.only.empty() && std::ranges::none_of(options.only, named)) continue;
-    all.emplace_back(section.title, section.check());
+    examination.look(section.title, section.check);
   }
-  return report(options, all);
+  return examination.conclude();
 }
 
 int serveOthers(const Options& options) {
@@ -79,7 +97,7 @@ int serveOthers(const Options& options) {
     std::fflush(stdout);
   });
   if (status.ok()) return 0;
-  std::fprintf(stderr, "tutti-doctor: %s\n", status.message().c_str());
+  std::fprintf(stderr, "tutti-doctor: %s\n", sentence(status).c_str());
   return 1;
 }
 

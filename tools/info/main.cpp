@@ -6,9 +6,11 @@
 #include "src/base/config.hpp"
 #include "src/cost/calibration.hpp"
 #include "tools/info/config_view.hpp"
+#include "tools/info/error_view.hpp"
 #include "tools/info/exchange_view.hpp"
 #include "tools/info/plan_view.hpp"
 #include "tools/info/topology_view.hpp"
+#include "tools/sentence.hpp"
 #include "tools/version.hpp"
 #include "transport/table.hpp"
 
@@ -17,7 +19,7 @@ namespace {
 using namespace tutti;
 
 int fail(const Status& status) {
-  std::fprintf(stderr, "tutti-info: %s\n", status.message().c_str());
+  std::fprintf(stderr, "tutti-info: %s\n", sentence(status).c_str());
   return 1;
 }
 
@@ -31,6 +33,13 @@ int printCalibration() {
   return 0;
 }
 
+int printExplained(const std::string& code, bool markdown) {
+  const Result<std::string> text = markdown ? Result<std::string>(errorsMarkdown()) : explainError(code);
+  if (!text.ok()) return fail(text.status());
+  std::fputs(text->c_str(), stdout);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -39,7 +48,11 @@ int main(int argc, char** argv) {
   bool config = false, markdown = false, calibration = false;
   PlanQuestion question;
   auto* configFlag = app.add_flag("--config", config, "all configuration variables, their values and meanings");
-  app.add_flag("--markdown", markdown, "with --config: the defaults, as in docs/environment.md")->needs(configFlag);
+  app.add_flag("--markdown", markdown, "with --config or --explain all: as in docs/environment.md and docs/errors.md");
+  std::string errorCode;
+  auto* explain = app.add_option("--explain", errorCode,
+                                 "what an error is, what causes it and what mends it: a code as TUTTI-5104, a message "
+                                 "with one, or all");
   app.add_flag("--calibration", calibration, "the link costs that plans are made with");
   auto* plan = app.add_option("--plan", question.collective, "explain the plan for a collective, e.g. allreduce");
   const auto onlyWithPlan = [&](CLI::Option* option) { option->needs(plan); };
@@ -83,6 +96,8 @@ int main(int argc, char** argv) {
                            ->expected(2);
   app.add_flag("--in-place", exchange.inPlace, "with --export: for calls in place")->needs(exportOption);
   CLI11_PARSE(app, argc, argv);
+  if (markdown && configFlag->count() == 0 && errorCode != "all")
+    return fail(invalidUsage("--markdown needs --config or --explain all"));
   if (hosts->count() > 0 && plan->count() + rings->count() == 0)
     return fail(invalidUsage("--hosts needs --plan or --rings"));
   if (hosts->count() > 0) machine.rings.hosts = question.hosts;
@@ -92,6 +107,7 @@ int main(int argc, char** argv) {
   machine.json = json && topologyOption->count() > 0;
   exchange.ranks = question.ranks;
   machine.text = topologyOption->count() > 0;
+  if (explain->count() > 0) return printExplained(errorCode, markdown);
   if (!config && !calibration && question.collective.empty() && !machine.asked() && !exchange.asked()) {
     std::fputs(app.help().c_str(), stdout);
     return 0;

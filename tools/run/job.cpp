@@ -58,6 +58,8 @@ ParsedJob parseJob(int argc, char** argv) {
       ->check(CLI::Range(0.0, 1e9));
   app.add_flag("--tag-output", tag, "put [rank] in front of every line, even if the output is not a terminal");
   app.add_flag("--no-tag", noTag, "never do that");
+  app.add_flag("--every-error", job.everyError,
+               "every rank's errors, also those that are the same on several, of which else one is printed");
   app.add_option("-x", job.environment, "NAME=VALUE (or NAME) for the environment of the ranks; may be repeated")
       ->expected(1)
       ->take_all()

@@ -15,6 +15,7 @@ struct Job {
   double timeoutS = 0;      // 0: none
   double graceS = 2;        // what the other ranks get after a failure, before SIGTERM, and then again before SIGKILL
   std::optional<bool> tag;  // unset: if the output is a terminal
+  bool everyError = false;  // also those that are the same on several ranks
   std::vector<std::string> environment;  // "NAME=VALUE"
   std::vector<std::string> command;
 };

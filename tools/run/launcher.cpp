@@ -37,8 +37,10 @@ void closeFd(int* fd) {
 
 Launcher::Launcher(const Job& job)
     : job_(job),
+      same_(job.nRanks),
       out_(STDOUT_FILENO, job.tag.value_or(isatty(STDOUT_FILENO) == 1), colourful(STDOUT_FILENO)),
-      err_(STDERR_FILENO, job.tag.value_or(isatty(STDOUT_FILENO) == 1), colourful(STDERR_FILENO)) {
+      err_(STDERR_FILENO, job.tag.value_or(isatty(STDOUT_FILENO) == 1), colourful(STDERR_FILENO),
+           job.everyError ? nullptr : &same_) {
   sigset_t handled;
   sigemptyset(&handled);
   for (int s : kHandled) sigaddset(&handled, s);
@@ -72,7 +74,8 @@ std::vector<std::string> Launcher::variables(int rank, const std::string& meetin
                                    "RANK=" + r,
                                    "WORLD_SIZE=" + n,
                                    "LOCAL_RANK=" + r,
-                                   "LOCAL_WORLD_SIZE=" + n};
+                                   "LOCAL_WORLD_SIZE=" + n,
+                                   std::string("TUTTI_TERMINAL=") + (isatty(STDERR_FILENO) == 1 ? "1" : "0")};
   list.insert(list.end(), job_.environment.begin(), job_.environment.end());
   return list;
 }
@@ -119,6 +122,11 @@ int Launcher::run(const std::string& meetingPlace) {
   while (running()) loopOnce();
   drain();
   killStrays();
+  if (!alike_.empty()) {
+    std::sort(alike_.begin(), alike_.end());
+    std::fprintf(stderr, "tutti-run: rank%s %s %s, too\n", alike_.size() == 1 ? "" : "s", listedRanks(alike_).c_str(),
+                 told_.c_str());
+  }
   return status_;
 }
 
@@ -140,6 +148,7 @@ std::vector<pollfd> Launcher::watched() const {
 int Launcher::pollMs() const {
   std::optional<Clock::time_point> next = deadline_;
   if (stage_ == Stage::Grace || stage_ == Stage::Terminated) next = stageSince_ + seconds(job_.graceS);
+  if (const auto due = same_.due(); due && (!next || *due < *next)) next = due;
   if (!next) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
   return static_cast<int>(std::clamp<long long>(left, 0, 1 << 30));
@@ -153,6 +162,7 @@ void Launcher::loopOnce() {
     if (!out_.full()) readOutput(&r.out, &r.outLine, static_cast<int>(i), &out_);
     if (!err_.full()) readOutput(&r.err, &r.errLine, static_cast<int>(i), &err_);
   }
+  err_.say(same_.summaries(Clock::now(), false));
   out_.flush();
   err_.flush();
   relayInput();
@@ -237,15 +247,19 @@ void Launcher::rankEnded(int rank, const siginfo_t& how) {
   if (status == 0) return;
   const bool ourDoing = stage_ == Stage::Terminated || stage_ == Stage::Killed;
   const bool asked = killed && how.si_status == forwarded_;
-  if (!ourDoing && !asked && ++reported_ <= kMostReports) {
-    if (killed) {
-      std::fprintf(stderr, "tutti-run: rank %d (pid %d) was killed by signal %d (%s)\n", rank, how.si_pid,
-                   how.si_status, strsignal(how.si_status));
-    } else {
-      std::fprintf(stderr, "tutti-run: rank %d (pid %d) ended with status %d\n", rank, how.si_pid, status);
-    }
-  }
+  const std::string text =
+      killed ? "was killed by signal " + std::to_string(how.si_status) + " (" + strsignal(how.si_status) + ")"
+             : "ended with status " + std::to_string(status);
+  if (!ourDoing && !asked) tellEnd(rank, how.si_pid, text);
   fail(status);
+}
+
+// The first of many that end alike is told at once, the others when all is over.
+void Launcher::tellEnd(int rank, pid_t pid, const std::string& how) {
+  if (how == told_) return alike_.push_back(rank);
+  if (++reported_ > kMostReports) return;
+  if (told_.empty()) told_ = how;
+  std::fprintf(stderr, "tutti-run: rank %d (pid %d) %s\n", rank, pid, how.c_str());
 }
 
 void Launcher::fail(int status) {
@@ -294,6 +308,7 @@ void Launcher::drain() {
       line->end(static_cast<int>(i), sink);
     }
   }
+  err_.say(same_.summaries(Clock::now(), true));
   while (out_.wantsToWrite() || err_.wantsToWrite()) {
     pollfd list[] = {{out_.wantsToWrite() ? out_.fd() : -1, POLLOUT, 0},
                      {err_.wantsToWrite() ? err_.fd() : -1, POLLOUT, 0},

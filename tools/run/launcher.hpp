@@ -52,6 +52,7 @@ class Launcher {
   void takeSignal(int signal);
   void reap();
   void rankEnded(int rank, const siginfo_t& how);
+  void tellEnd(int rank, pid_t pid, const std::string& how);
   void fail(int status);
   void checkDeadlines();
   void signalAll(int signal, bool wholeGroups);
@@ -65,15 +66,18 @@ class Launcher {
   int signalFd_ = -1;
   std::unique_ptr<Guardian> guardian_;
   std::vector<Rank> ranks_;
+  SameErrors same_;
   Sink out_, err_;
   int inputPipe_ = -1;  // to rank 0, when our input is a terminal
   std::string inputPending_;
   Stage stage_ = Stage::Running;
   Clock::time_point stageSince_ = Clock::now();
   std::optional<Clock::time_point> deadline_;
-  int status_ = 0;     // the first failure's
-  int forwarded_ = 0;  // the last signal that a user asked us to pass on to end the ranks
-  int reported_ = 0;   // failures told on stderr
+  int status_ = 0;          // the first failure's
+  int forwarded_ = 0;       // the last signal that a user asked us to pass on to end the ranks
+  int reported_ = 0;        // failures told on stderr
+  std::string told_;        // how the first of these ended
+  std::vector<int> alike_;  // ranks that ended the same way, told of when all is over
 };
 
 }  // namespace tutti::run

@@ -16,6 +16,7 @@ constexpr const char* kColours[] = {"36", "33", "32", "35", "34", "31"};
 }  // namespace
 
 void Sink::add(int rank, std::string_view line) {
+  if (same_ != nullptr && same_->repeats(rank, line, SameErrors::Clock::now())) return;
   if (tag_) {
     if (colour_) pending_.append("\033[").append(kColours[static_cast<size_t>(rank) % std::size(kColours)]).append("m");
     pending_.append("[").append(std::to_string(rank)).append("] ");

@@ -8,16 +8,21 @@
 #include <string>
 #include <string_view>
 
+#include "tools/run/same_errors.hpp"
+
 namespace tutti::run {
 
 class Sink {
  public:
-  Sink(int fd, bool tag, bool colour) : fd_(fd), tag_(tag), colour_(colour) {}
+  /// same  what ranks say alike is not printed again; may be null, else outlives the Sink
+  Sink(int fd, bool tag, bool colour, SameErrors* same = nullptr) : fd_(fd), tag_(tag), colour_(colour), same_(same) {}
   int fd() const { return fd_; }
   bool wantsToWrite() const { return !pending_.empty(); }
   bool full() const { return pending_.size() > kFullBytes; }
   /// `line` ends with a line break.
   void add(int rank, std::string_view line);
+  /// Lines of tutti-run's own.
+  void say(std::string_view lines) { pending_ += lines; }
   /// Writes as much as goes without waiting; call when poll says so.  A reader that is gone is not an error.
   void flush();
 
@@ -25,6 +30,7 @@ class Sink {
   static constexpr size_t kFullBytes = size_t{1} << 20;
   int fd_;
   bool tag_, colour_;
+  SameErrors* same_;
   std::string pending_;
 };
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "src/topology/named_machines.hpp"
+#include "tools/sentence.hpp"
 #include "tools/sim/as_nccl.hpp"
 #include "tools/sim/count.hpp"
 #include "tools/sim/fail.hpp"
@@ -18,7 +19,7 @@ using namespace tutti::sim;
 
 int finish(const Result<std::string>& text) {
   if (!text.ok()) {
-    std::fprintf(stderr, "tutti-sim: %s\n", text.status().message().c_str());
+    std::fprintf(stderr, "tutti-sim: %s\n", sentence(text.status()).c_str());
     return 1;
   }
   std::fputs(text->c_str(), stdout);

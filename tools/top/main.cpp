@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "src/comm/monitor.hpp"
+#include "tools/sentence.hpp"
 #include "tools/top/serve.hpp"
 #include "tools/top/views.hpp"
 #include "tools/version.hpp"
@@ -31,7 +32,7 @@ struct Line {
 };
 
 int fail(const Status& status) {
-  std::fprintf(stderr, "tutti-top: %s\n", status.message().c_str());
+  std::fprintf(stderr, "tutti-top: %s\n", sentence(status).c_str());
   return 2;
 }
 

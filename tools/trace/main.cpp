@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "src/base/text.hpp"
+#include "tools/sentence.hpp"
 #include "tools/trace/simulated.hpp"
 #include "tools/trace/timeline.hpp"
 #include "tools/trace/torch_records.hpp"
@@ -88,6 +89,6 @@ int main(int argc, char** argv) {
   }
   const Result<bool> well = run(line);
   if (well.ok()) return *well ? 0 : 1;
-  std::fprintf(stderr, "tutti-trace: %s\n", well.status().message().c_str());
+  std::fprintf(stderr, "tutti-trace: %s\n", sentence(well.status()).c_str());
   return 2;
 }

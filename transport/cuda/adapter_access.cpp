@@ -31,16 +31,20 @@ CudaAdapterAccess::CudaAdapterAccess(std::shared_ptr<const CudaDevice> device)
 
 Status CudaAdapterAccess::check() const {
   const auto name = [this] { return cat("CUDA device ", device_->ordinal()); };
-  if (!rdma_) return invalidUsage(name(), " does not let adapters read and write its memory (GPUDirect RDMA)");
+  if (!rdma_)
+    return invalidUsage(ErrorCode::GpuDirect, name(),
+                        " does not let adapters read and write its memory (GPUDirect RDMA)");
   if (!flushes_)
-    return invalidUsage(name(), " has no flush of what adapters have written (cuFlushGPUDirectRDMAWrites)");
+    return invalidUsage(ErrorCode::GpuDirect, name(),
+                        " has no flush of what adapters have written (cuFlushGPUDirectRDMAWrites)");
   if (dmaBuf_ || byAddress_) return {};
-  return invalidUsage(name(), " has no DMA-BUF, and the kernel no module nvidia_peermem (modprobe nvidia-peermem)");
+  return invalidUsage(ErrorCode::GpuDirect, name(),
+                      " has no DMA-BUF, and the kernel no module nvidia_peermem (modprobe nvidia-peermem)");
 }
 
 // Whole pages, as the driver asks for: what the device has besides in them is not told to anyone.
 Result<AdapterAccess::DmaBuf> CudaAdapterAccess::dmaBuf(const Memory& memory) const {
-  if (!dmaBuf_) return invalidUsage("CUDA device ", device_->ordinal(), " has no DMA-BUF");
+  if (!dmaBuf_) return invalidUsage(ErrorCode::GpuDirect, "CUDA device ", device_->ordinal(), " has no DMA-BUF");
   static const auto page = static_cast<Address>(sysconf(_SC_PAGESIZE));
   const Address address = addressOf(memory.base);
   const Address begin = address / page * page;

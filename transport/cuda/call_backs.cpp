@@ -47,7 +47,7 @@ Status CallBacks::start() {
       listen();
     });
   } catch (const std::exception& error) {
-    return systemError("cannot start a thread that closes memory of others: ", error.what());
+    return systemError(ErrorCode::NoThread, "cannot start a thread that closes memory of others: ", error.what());
   }
   return {};
 }

@@ -37,7 +37,8 @@ Result<std::unique_ptr<PeerInbox>> PeerInbox::open(const InboxCard& card, const 
   std::unique_ptr<PeerInbox> peer(new PeerInbox);
   if (card.processId == processId) {
     peer->shared_ = ProcessTable<Inbox>::get().find(card.inboxId);
-    if (peer->shared_ == nullptr) return remoteError("a peer's device memory is gone already");
+    if (peer->shared_ == nullptr)
+      return remoteError(ErrorCode::PeerMemoryGone, "a peer's device memory is gone already");
     peer->words_ = peer->shared_->words.address();
     peer->slots_ = peer->shared_->slots.address();
     return peer;

@@ -103,7 +103,8 @@ IpcMemory::~IpcMemory() {
 }
 
 Result<IpcMemory> IpcMemory::open(std::shared_ptr<const CudaDevice> device, const IpcOffer& offer) {
-  if (offer.given == 0) return remoteError("a peer's device memory cannot be opened by other processes");
+  if (offer.given == 0)
+    return remoteError(ErrorCode::PeerMemoryGone, "a peer's device memory cannot be opened by other processes");
   IpcMemory memory;
   memory.opening_ = openingOf(*device, offer.handle);
   Opening& opening = *memory.opening_;
@@ -113,7 +114,8 @@ Result<IpcMemory> IpcMemory::open(std::shared_ptr<const CudaDevice> device, cons
     const Driver& driver = device->driver();
     const Status opened = check(driver, driver.cuIpcOpenMemHandle(&opening.address, offer.handle, kIpcLazyPeerAccess),
                                 "cuIpcOpenMemHandle");
-    if (!opened.ok()) return remoteError("a peer's device memory cannot be opened: ", opened.message());
+    if (!opened.ok())
+      return remoteError(ErrorCode::PeerMemoryGone, "a peer's device memory cannot be opened: ", opened.text());
   }
   ++opening.times;
   memory.address_ = opening.address;

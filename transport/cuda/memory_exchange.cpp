@@ -164,7 +164,8 @@ std::optional<LentPlace> MemoryExchange::placeOf(const void* data, size_t bytes)
 Result<MemoryExchange::Opened> MemoryExchange::openHere(uint64_t id) const {
   Opened opened;
   opened.shared = ProcessTable<LentMemory>::get().find(id);
-  if (opened.shared == nullptr) return remoteError("a peer's device memory is lent no longer");
+  if (opened.shared == nullptr)
+    return remoteError(ErrorCode::PeerMemoryGone, "a peer's device memory is lent no longer");
   const LentMemory& lent = *opened.shared;
   opened.bytes = lent.mapped;
   opened.address = lent.base;
@@ -213,7 +214,8 @@ Result<const std::byte*> MemoryExchange::address(int peer, uint64_t peersProcess
   auto found = opened_.find({peer, place.id});
   if (found == opened_.end()) {
     Result<Opened> opened = open(peer, peersProcess, place.id);
-    if (!opened.ok()) return remoteError("memory that a peer has registered: ", opened.status().message());
+    if (!opened.ok())
+      return remoteError(ErrorCode::PeerMemoryGone, "memory that a peer has registered: ", opened.status().text());
     found = opened_.emplace(std::pair(peer, place.id), std::move(*opened)).first;
   }
   Opened& opened = found->second;

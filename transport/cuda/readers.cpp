@@ -71,10 +71,11 @@ Reading::~Reading() {
 Result<Reading> Reading::of(Fd descriptor) {
   Reading reading;
   TUTTI_ASSIGN(const size_t bytes, sharedMemoryBytes(descriptor.get()));
-  if (bytes != roundToPages(sizeof(Page))) return remoteError("a peer's card of device memory makes no sense");
+  if (bytes != roundToPages(sizeof(Page)))
+    return remoteError(ErrorCode::Malformed, "a peer's card of device memory makes no sense");
   TUTTI_ASSIGN(reading.shared_, Mapping::of(descriptor.get(), bytes));
   if (pageOf(reading.shared_)->magic != Page::kMagic) {
-    return remoteError("a peer's card of device memory makes no sense");
+    return remoteError(ErrorCode::Malformed, "a peer's card of device memory makes no sense");
   }
   reading.given_ = std::move(descriptor);
   return reading;
@@ -88,7 +89,8 @@ Status Reading::begin(int rank) {
   struct flock lock = lockOf(F_WRLCK, rank, 1);
   if (fcntl(own_.get(), F_OFD_SETLK, &lock) != 0) return errnoError(errno, "locking a peer's card of device memory");
   given_.reset();
-  if (ended() != MemoryEnd::Open) return remoteError("a peer's device memory is lent no longer");
+  if (ended() != MemoryEnd::Open)
+    return remoteError(ErrorCode::PeerMemoryGone, "a peer's device memory is lent no longer");
   return {};
 }
 

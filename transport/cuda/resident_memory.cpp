@@ -33,7 +33,8 @@ Result<std::unique_ptr<PeerResident>> PeerResident::open(const std::string& text
   std::unique_ptr<PeerResident> peer(new PeerResident);
   if (sameProcess) {
     peer->shared_ = ProcessTable<ResidentMemory>::get().find(card.id);
-    if (peer->shared_ == nullptr) return remoteError("a peer's device memory is gone already");
+    if (peer->shared_ == nullptr)
+      return remoteError(ErrorCode::PeerMemoryGone, "a peer's device memory is gone already");
     peer->ends_ = peer->shared_->ends.address();
     return peer;
   }

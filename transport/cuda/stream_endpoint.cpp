@@ -192,7 +192,8 @@ Result<const std::byte*> StreamEndpoint::lentAddress(size_t bytes) const {
   if (token_.id != LentPlace::kHere) {
     return lending_.exchange->address(lending_.peer, lending_.peersProcess, token_, bytes, ops_.captured());
   }
-  if (!lending_.here) return remoteError("a peer says that a message lies in memory of this process");
+  if (!lending_.here)
+    return remoteError(ErrorCode::Malformed, "a peer says that a message lies in memory of this process");
   return reinterpret_cast<const std::byte*>(token_.offset);
 }
 
@@ -232,7 +233,7 @@ Result<bool> StreamEndpoint::receive(std::byte* dst, const Expect& expect) {
 
 void StreamEndpoint::closePeer() {
   peer_.reset();
-  if (error_.ok()) error_ = invalidUsage("the communicator has been finalized");
+  if (error_.ok()) error_ = invalidUsage(ErrorCode::Finalized, "the communicator has been finalized");
 }
 
 Status StreamEndpoint::letGo(Stream rescue) const {

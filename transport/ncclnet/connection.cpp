@@ -55,9 +55,11 @@ Status Connection::listen() {
   std::fill(handle.begin() + kHandleBytes, handle.end(), kUntouched);
   const Code code = net_.listen(plugin_->device(), handle.data(), &listen_);
   if (code != kSuccess || listen_ == nullptr)
-    return systemError(plugin_->describe(), ": ", Plugin::complaint("listen", code), listen_ ? "" : " and no comm");
+    return systemError(ErrorCode::NetPluginRefused, plugin_->describe(), ": ", Plugin::complaint("listen", code),
+                       listen_ ? "" : " and no comm");
   if (!std::all_of(handle.begin() + kHandleBytes, handle.end(), [](std::byte b) { return b == kUntouched; }))
-    return systemError(plugin_->describe(), ": listen wrote a handle of more than ", kHandleBytes, " bytes");
+    return systemError(ErrorCode::NetPluginRefused, plugin_->describe(), ": listen wrote a handle of more than ",
+                       kHandleBytes, " bytes");
   std::copy_n(handle.begin(), kHandleBytes, card_.handle.begin());
   return {};
 }
@@ -66,9 +68,9 @@ Result<bool> Connection::connect(Card* theirs) {
   TUTTI_TRY(checkCard(card_, *theirs, peer_));
   Code code = kSuccess;
   if (send_ == nullptr) code = net_.connect(plugin_->device(), theirs->handle.data(), &send_);
-  if (code != kSuccess) return remoteError(who(), ": ", Plugin::complaint("connect", code));
+  if (code != kSuccess) return remoteError(ErrorCode::CannotReach, who(), ": ", Plugin::complaint("connect", code));
   if (receive_ == nullptr) code = net_.accept(listen_, &receive_);
-  if (code != kSuccess) return remoteError(who(), ": ", Plugin::complaint("accept", code));
+  if (code != kSuccess) return remoteError(ErrorCode::CannotReach, who(), ": ", Plugin::complaint("accept", code));
   if (send_ == nullptr || receive_ == nullptr) return false;
   (void)net_.closeListen(std::exchange(listen_, nullptr));
   TUTTI_TRY(registerSlots());
@@ -83,7 +85,8 @@ Status Connection::registerSlots() {
   Code code = net_.regMr(receive_, memory_, half, &receiveMemory_);
   if (code == kSuccess) code = net_.regMr(send_, memory_ + half, half, &sendMemory_);
   if (code == kSuccess) return {};
-  return systemError(plugin_->describe(), " cannot register ", half, " bytes: ", Plugin::complaint("regMr", code),
+  return systemError(ErrorCode::CannotRegister, plugin_->describe(), " cannot register ", half,
+                     " bytes: ", Plugin::complaint("regMr", code),
                      "; less TUTTI_SLOTS or TUTTI_SLOT_BYTES, or more locked memory (ulimit -l), may help");
 }
 
@@ -217,7 +220,7 @@ void Connection::lookAtStream() {
     if (gone_ && !whole) theirEnd_ = {};
     if (!gone_ && !told) continue;
     if (!gone_) sayEnd();
-    fail(remoteError(who(), " has closed its end"));
+    fail(remoteError(ErrorCode::PeerClosed, who(), " has closed its end"));
   }
 }
 
@@ -228,7 +231,7 @@ std::string Connection::who() const { return cat("rank ", peer_, " over ncclnet 
 void Connection::failed(const char* call, Code code) {
   const std::string complaint = Plugin::complaint(call, code);
   if (trouble_.ok()) lookAtStream();
-  fail(remoteError(who(), ": ", complaint));
+  fail(remoteError(ErrorCode::ConnectionLost, who(), ": ", complaint));
 }
 
 void Connection::fail(Status why) {
@@ -241,7 +244,7 @@ void Connection::fail(Status why) {
 
 void Connection::end() {
   mute_ = deaf_ = true;
-  fail(invalidUsage("the requests of the connection to rank ", peer_, " have been cancelled"));
+  fail(invalidUsage(ErrorCode::Finalized, "the requests of the connection to rank ", peer_, " have been cancelled"));
   shutdown(stream_.get(), SHUT_RDWR);
 }
 

@@ -69,17 +69,18 @@ std::string Plugin::complaint(const char* call, Code code) {
 }
 
 Result<std::shared_ptr<Plugin>> Plugin::open(const Options& options, size_t mostBytes) {
-  if (options.plugins.empty()) return invalidUsage("TUTTI_NET_PLUGIN names no plugin");
+  if (options.plugins.empty()) return invalidUsage(ErrorCode::TransportAbsent, "TUTTI_NET_PLUGIN names no plugin");
   std::string reasons;
   for (const std::string_view part : split(options.plugins, ',')) {
     const std::string name(part);
     if (name.empty()) continue;
-    auto opened = name == "none" ? invalidUsage("no plugin is wanted") : load(name, options, mostBytes);
+    auto opened = name == "none" ? invalidUsage(ErrorCode::TransportAbsent, "no plugin is wanted")
+                                 : load(name, options, mostBytes);
     if (opened.ok()) return opened;
     reasons += cat(reasons.empty() ? "" : "; ", name, ": ", opened.status().message());
     if (name == "none") break;
   }
-  return invalidUsage("TUTTI_NET_PLUGIN: ", reasons);
+  return invalidUsage(ErrorCode::NetPluginLoad, "TUTTI_NET_PLUGIN: ", reasons);
 }
 
 Result<std::shared_ptr<Plugin>> Plugin::load(const std::string& name, const Options& options, size_t mostBytes) {
@@ -89,7 +90,8 @@ Result<std::shared_ptr<Plugin>> Plugin::load(const std::string& name, const Opti
     if (table == nullptr) continue;
     return use(version.adapt(table), table, options, mostBytes);
   }
-  return invalidUsage("is loaded, but exports none of ", symbols(), "; take a release of it that does");
+  return invalidUsage(ErrorCode::NetPluginLoad, "is loaded, but exports none of ", symbols(),
+                      "; take a release of it that does");
 }
 
 Result<std::shared_ptr<Plugin>> Plugin::use(std::unique_ptr<Net> net, const void* table, const Options& options,
@@ -106,7 +108,7 @@ Status Plugin::begin(const void* table) {
   const Code code = initialise(*net_, table);
   begun_ = code == kSuccess;
   if (begun_) return {};
-  return invalidUsage(net_->name(), " v", net_->version(), ": ", complaint("init", code));
+  return invalidUsage(ErrorCode::NetPluginLoad, net_->name(), " v", net_->version(), ": ", complaint("init", code));
 }
 
 Plugin::~Plugin() {
@@ -119,14 +121,16 @@ Status Plugin::choose(const std::string& wanted, size_t mostBytes) {
   const std::lock_guard lock(calls());
   const std::string who = cat(net_->name(), " v", net_->version());
   int n = 0;
-  if (const Code code = net_->devices(&n); code != kSuccess) return invalidUsage(who, ": ", complaint("devices", code));
-  if (n <= 0) return invalidUsage(who, " finds no device");
-  if (n > kMostDevices) return invalidUsage(who, " says that it has ", n, " devices; no machine has that many");
+  if (const Code code = net_->devices(&n); code != kSuccess)
+    return invalidUsage(ErrorCode::NetPluginLoad, who, ": ", complaint("devices", code));
+  if (n <= 0) return invalidUsage(ErrorCode::NetPluginLoad, who, " finds no device");
+  if (n > kMostDevices)
+    return invalidUsage(ErrorCode::NetPluginLoad, who, " says that it has ", n, " devices; no machine has that many");
   std::string seen;
   for (int device = 0; device < n; ++device) {
     DeviceProperties properties;
     if (const Code code = net_->getProperties(device, &properties); code != kSuccess)
-      return invalidUsage(who, ": ", complaint("getProperties", code));
+      return invalidUsage(ErrorCode::NetPluginLoad, who, ": ", complaint("getProperties", code));
     seen += cat(seen.empty() ? "" : ", ", device, " ", properties.name);
     if (!wanted.empty() && wanted != properties.name && wanted != std::to_string(device)) continue;
     const bool takesHost = (properties.memory & kHostMemory) != 0 && properties.deviceType == kHostDevice;
@@ -139,7 +143,7 @@ Status Plugin::choose(const std::string& wanted, size_t mostBytes) {
     return {};
   }
   const std::string allowed = wanted.empty() ? "" : cat(" that TUTTI_NET_PLUGIN_DEVICE=", wanted, " allows");
-  return invalidUsage(who, " has no device", allowed, " for host memory; it has ", seen);
+  return invalidUsage(ErrorCode::NetPluginLoad, who, " has no device", allowed, " for host memory; it has ", seen);
 }
 
 }  // namespace tutti::ncclnet

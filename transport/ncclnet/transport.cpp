@@ -43,7 +43,8 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ? lost() : Status();
   }
   Status lost() const {
-    return remoteError("rank ", peer_, " has gone while its ncclnet connection came up (", plugin_->describe(), ")");
+    return remoteError(ErrorCode::PeerClosed, "rank ", peer_, " has gone while its ncclnet connection came up (",
+                       plugin_->describe(), ")");
   }
 
   const int peer_;
@@ -69,14 +70,14 @@ NcclnetTransport::NcclnetTransport(StreamExchange& streams, int rank, const nccl
   if (plugin_.ok()) {
     TUTTI_INFO("ncclnet", (*plugin_)->describe());
   } else if (options.plugins.empty() || options.plugins == "none") {
-    TUTTI_DEBUG("ncclnet", "not used: ", plugin_.status().message());
+    TUTTI_DEBUG("ncclnet", "not used: ", plugin_.status().text());
   } else {
-    TUTTI_WARN("ncclnet", "not used: ", plugin_.status().message());
+    TUTTI_WARN("ncclnet", "not used: ", plugin_.status().text());
   }
 }
 
 Result<LinkProfile> NcclnetTransport::reach(const PeerInfo& self, const PeerInfo& peer) const {
-  if (self.rank == peer.rank) return invalidUsage("a rank is not its own peer");
+  if (self.rank == peer.rank) return invalidUsage(ErrorCode::TransportAbsent, "a rank is not its own peer");
   if (!plugin_.ok() && (self.rank == rank_ || peer.rank == rank_)) return plugin_.status();
   return self.hostId == peer.hostId ? kNcclnetLocal : kNcclnetRemote;
 }
@@ -90,8 +91,8 @@ PendingEndpoint NcclnetTransport::beginConnect(int peer, const Address& peerAddr
     return refusedEndpoint(remoteError("rank ", peer, " gave no address of ncclnet"));
   if (peerAddress != address()) {
     const std::string theirs = peerAddress.substr(ncclnet::kTag.size());
-    return refusedEndpoint(invalidUsage("TUTTI_NET_PLUGIN is ", (*plugin_)->name(), " here and ", theirs, " on rank ",
-                                        peer, "; it must be the same on all ranks"));
+    return refusedEndpoint(invalidUsage(ErrorCode::SettingsDiffer, "TUTTI_NET_PLUGIN is ", (*plugin_)->name(),
+                                        " here and ", theirs, " on rank ", peer, "; it must be the same on all ranks"));
   }
   return std::make_unique<ncclnet::Opening>(peer, options_, *plugin_, *endpoints_, streams_.open(peer, lane));
 }

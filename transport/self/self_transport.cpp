@@ -107,12 +107,13 @@ class SelfEndpoint final : public Endpoint {
   }
   Status check(const Expect& expect) {
     const Message& message = first();
-    if (withdrawn_) return failure_ = remoteError("rank ", rank_, " has given up its messages to itself");
+    if (withdrawn_)
+      return failure_ = remoteError(ErrorCode::Aborted, "rank ", rank_, " has given up its messages to itself");
     if (message.call == expect.call && message.bytes == expect.bytes) return {};
     seen_ = message.call;
-    failure_ = invalidUsage("rank ", rank_, " disagrees with itself: it expects ", expect.bytes, " bytes of ",
-                            describeCall(expect.call), ", but has sent itself ", message.bytes, " bytes of ",
-                            describeCall(message.call));
+    failure_ = invalidUsage(ErrorCode::CallsDiffer, "rank ", rank_, " disagrees with itself: it expects ", expect.bytes,
+                            " bytes of ", describeCall(expect.call), ", but has sent itself ", message.bytes,
+                            " bytes of ", describeCall(message.call));
     return failure_;
   }
 
@@ -134,7 +135,7 @@ class SelfTransport final : public Transport {
   SelfTransport(int rank, size_t slotBytes) : rank_(rank), slotBytes_(slotBytes) {}
   std::string_view name() const override { return "self"; }
   Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const override {
-    if (self.rank != peer.rank) return invalidUsage("it joins a rank with itself alone");
+    if (self.rank != peer.rank) return invalidUsage(ErrorCode::TransportAbsent, "it joins a rank with itself alone");
     return LinkProfile{.key = "self", .mapped = true};
   }
   Address address() const override { return {}; }
@@ -142,7 +143,7 @@ class SelfTransport final : public Transport {
     return endpointBy([this, peer]() -> Result<std::unique_ptr<Endpoint>> {
       if (peer != rank_) return internalError("self: rank ", rank_, " cannot connect to rank ", peer);
       std::unique_ptr<std::byte[]> buffer(new (std::nothrow) std::byte[slotBytes_]);
-      if (buffer == nullptr) return systemError("no memory for ", slotBytes_, " bytes");
+      if (buffer == nullptr) return systemError(ErrorCode::NoMemory, "no memory for ", slotBytes_, " bytes");
       return std::unique_ptr<Endpoint>(std::make_unique<SelfEndpoint>(rank_, slotBytes_, std::move(buffer)));
     });
   }

@@ -82,9 +82,11 @@ Status readProcess(pid_t pid, uint64_t address, std::byte* dst, size_t bytes) {
     if (got <= 0) {
       const int why = got < 0 ? errno : EFAULT;
       if (why == ESRCH || why == EFAULT) {
-        return remoteError("shm: the memory of process ", pid, " is gone (process_vm_readv, errno ", why, ")");
+        return remoteError(ErrorCode::RankGone, "shm: the memory of process ", pid,
+                           " is gone (process_vm_readv, errno ", why, ")");
       }
-      return errnoError(why, cat("process_vm_readv of ", bytes, " bytes from process ", pid));
+      return errnoError(ErrorCode::PeerMemoryUnreadable, why,
+                        cat("process_vm_readv of ", bytes, " bytes from process ", pid));
     }
     dst += got;
     address += static_cast<uint64_t>(got);

@@ -19,8 +19,8 @@ Result<Layout> Layout::fit(int nRanks, int lanes, int64_t slots, int64_t slotByt
                 lines};
   const uint64_t oneLane = layout.totalBytes();
   if (oneLane > kMaxSegmentBytes) {
-    return invalidUsage("shm: TUTTI_SLOTS=", slots, " times TUTTI_SLOT_BYTES=", slotBytes, " is too large for ", nRanks,
-                        " ranks");
+    return invalidUsage(ErrorCode::VariableOutOfRange, "shm: TUTTI_SLOTS=", slots,
+                        " times TUTTI_SLOT_BYTES=", slotBytes, " is too large for ", nRanks, " ranks");
   }
   layout.lanes = static_cast<uint32_t>(std::min<uint64_t>(static_cast<uint64_t>(lanes), kMaxSegmentBytes / oneLane));
   return layout;

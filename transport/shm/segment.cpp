@@ -64,7 +64,8 @@ Result<std::shared_ptr<Segment>> Segment::open(const SegmentId& id, int rank, co
     if (!fd.valid()) return segment;
     TUTTI_ASSIGN(const size_t bytes, sharedMemoryBytes(fd.get()));
     if (bytes != layout.totalBytes()) {
-      return remoteError("shm: the segment of rank ", rank, " has ", bytes, " bytes instead of ", layout.totalBytes(),
+      return remoteError(ErrorCode::LayoutDiffers, "shm: the segment of rank ", rank, " has ", bytes,
+                         " bytes instead of ", layout.totalBytes(),
                          "; are TUTTI_SLOTS and TUTTI_SLOT_BYTES the same on all ranks?");
     }
     TUTTI_ASSIGN(Mapping mapping, Mapping::of(fd.get(), bytes));
@@ -73,7 +74,8 @@ Result<std::shared_ptr<Segment>> Segment::open(const SegmentId& id, int rank, co
     segment = insert(std::move(made));
   }
   TUTTI_TRY(segment->checkHeader(rank));
-  if (segment->layout() != layout) return remoteError("shm: the segment of rank ", rank, " has another layout");
+  if (segment->layout() != layout)
+    return remoteError(ErrorCode::LayoutDiffers, "shm: the segment of rank ", rank, " has another layout");
   return segment;
 }
 
@@ -90,7 +92,7 @@ Status Segment::checkHeader(int rank) const {
   const bool same = h.magic == kMagic && h.version == kVersion && h.id == id_ && h.layout == layout_ &&
                     h.rank == static_cast<uint32_t>(rank);
   if (!same) {
-    return remoteError("shm: the segment of rank ", rank,
+    return remoteError(ErrorCode::LayoutDiffers, "shm: the segment of rank ", rank,
                        " does not begin as it should; are all ranks of the same version of Tutti, with the same "
                        "TUTTI_SLOTS and TUTTI_SLOT_BYTES?");
   }

@@ -54,15 +54,15 @@ Status ShmEndpoint::checkBounds(const Head& head) const {
       : head.kind == Kind::Shared ? !inPieces && head.bytes <= slotBytes_ && lies(ends_.theirs->layout().outboxBytes())
                                   : false;
   if (good) return {};
-  return remoteError("shm: rank ", ends_.peer, " sent a control line that cannot be (kind ",
+  return remoteError(ErrorCode::Malformed, "shm: rank ", ends_.peer, " sent a control line that cannot be (kind ",
                      static_cast<int>(head.kind), ", ", head.bytes, " bytes)");
 }
 
 Status ShmEndpoint::refuse(const Expect& expect, const Fingerprint& call, size_t bytes) {
   seen_ = call;
-  return invalidUsage("ranks ", ends_.rank, " and ", ends_.peer, " disagree: rank ", ends_.rank, " is in ",
-                      describeCall(expect.call), " and expects ", expect.bytes, " bytes, but rank ", ends_.peer,
-                      " sent ", bytes, " bytes of ", describeCall(call));
+  return invalidUsage(ErrorCode::CallsDiffer, "ranks ", ends_.rank, " and ", ends_.peer, " disagree: rank ", ends_.rank,
+                      " is in ", describeCall(expect.call), " and expects ", expect.bytes, " bytes, but rank ",
+                      ends_.peer, " sent ", bytes, " bytes of ", describeCall(call));
 }
 
 Status ShmEndpoint::openMapped(const Head& head, const std::byte** data) {
@@ -73,8 +73,8 @@ Status ShmEndpoint::openMapped(const Head& head, const std::byte** data) {
   }
   const size_t size = lastMapping_->bytes();
   if (head.place.where > size || head.bytes > size - head.place.where) {
-    return remoteError("shm: rank ", ends_.peer, " offered ", head.bytes, " bytes at ", head.place.where,
-                       " of an allocation of ", size, " bytes");
+    return remoteError(ErrorCode::Malformed, "shm: rank ", ends_.peer, " offered ", head.bytes, " bytes at ",
+                       head.place.where, " of an allocation of ", size, " bytes");
   }
   *data = lastMapping_->data() + head.place.where;
   return {};
@@ -89,7 +89,8 @@ Result<const std::byte*> ShmEndpoint::open(const Head& head) {
     case Kind::Stream: return static_cast<const std::byte*>(in_.data(head.place.where));
     case Kind::Shared: return static_cast<const std::byte*>(ends_.theirs->outbox(ends_.lane) + head.place.where);
     case Kind::Address:
-      if (!claim()) return remoteError("rank ", ends_.peer, " has given up and taken its memory back");
+      if (!claim())
+        return remoteError(ErrorCode::LeftEarly, "rank ", ends_.peer, " has given up and taken its memory back");
       return reinterpret_cast<const std::byte*>(head.place.where);
     case Kind::Mapped: {
       const std::byte* data = nullptr;
@@ -98,7 +99,7 @@ Result<const std::byte*> ShmEndpoint::open(const Head& head) {
     }
     case Kind::Pull: {
       std::byte* data = staging_.atLeast(head.bytes);
-      if (data == nullptr) return systemError("no memory for ", head.bytes, " bytes");
+      if (data == nullptr) return systemError(ErrorCode::NoMemory, "no memory for ", head.bytes, " bytes");
       TUTTI_TRY(readProcess(ends_.peerPid, head.place.where, data, head.bytes));
       return static_cast<const std::byte*>(data);
     }
@@ -128,7 +129,8 @@ Result<bool> ShmEndpoint::gather(std::byte* dst, const Head& head, size_t touche
     if (gathered_ == head.bytes) break;
     if (!arrived()) return false;
     if (line().kindAndBytes.load(std::memory_order_relaxed) != kindAndBytes(Kind::Piece, head.bytes)) {
-      return remoteError("shm: rank ", ends_.peer, " sent something else inside a message of ", head.bytes, " bytes");
+      return remoteError(ErrorCode::Malformed, "shm: rank ", ends_.peer, " sent something else inside a message of ",
+                         head.bytes, " bytes");
     }
     std::memcpy(&piece.place, line().payload, sizeof piece.place);
     TUTTI_TRY(checkBounds(piece));
@@ -147,7 +149,7 @@ Result<const std::byte*> ShmEndpoint::peek(const Expect& expect) {
     return fail(std::move(s));
   if (head.kind == Kind::Piece) {
     std::byte* whole = staging_.atLeast(head.bytes);
-    if (whole == nullptr) return fail(systemError("no memory for ", head.bytes, " bytes"));
+    if (whole == nullptr) return fail(systemError(ErrorCode::NoMemory, "no memory for ", head.bytes, " bytes"));
     Result<bool> complete = gather(whole, head, 0);
     if (!complete.ok()) return fail(complete.status());
     if (!*complete) return static_cast<const std::byte*>(nullptr);

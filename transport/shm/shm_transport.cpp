@@ -57,9 +57,10 @@ class ShmTransport final : public Transport {
 
   std::string_view name() const override { return "shm"; }
   Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const override {
-    if (self.rank == peer.rank) return invalidUsage("a rank is not its own peer");
-    if (self.hostId != peer.hostId) return invalidUsage("they are on different hosts");
-    if (self.uid != peer.uid) return invalidUsage("they run as users ", self.uid, " and ", peer.uid);
+    if (self.rank == peer.rank) return invalidUsage(ErrorCode::TransportAbsent, "a rank is not its own peer");
+    if (self.hostId != peer.hostId) return invalidUsage(ErrorCode::TransportAbsent, "they are on different hosts");
+    if (self.uid != peer.uid)
+      return invalidUsage(ErrorCode::TransportAbsent, "they run as users ", self.uid, " and ", peer.uid);
     return self.processId == peer.processId ? kShmThreads : kShmProcesses;
   }
   Address address() const override;
@@ -156,11 +157,11 @@ Result<WireAddress> ShmTransport::parseAddress(int peer, int lane, const Address
   TUTTI_TRY(checkArguments(peer, lane));
   WireAddress address;
   if (text.size() != sizeof address) {
-    return remoteError("shm: rank ", peer, " gave an address of ", text.size(), " bytes");
+    return remoteError(ErrorCode::Malformed, "shm: rank ", peer, " gave an address of ", text.size(), " bytes");
   }
   std::memcpy(&address, text.data(), sizeof address);
   if (address.magic != kMagic || address.version != kVersion) {
-    return remoteError("shm: rank ", peer, " gave an address of another version");
+    return remoteError(ErrorCode::Malformed, "shm: rank ", peer, " gave an address of another version");
   }
   return address;
 }

@@ -133,7 +133,7 @@ Status TcpEndpoint::goOn() {
 void TcpEndpoint::cancel() {
   outgoing_.cancel();
   incoming_.cancel();
-  if (failure_.ok()) failure_ = invalidUsage("its requests on this endpoint have been cancelled");
+  if (failure_.ok()) failure_ = invalidUsage(ErrorCode::Finalized, "its requests on this endpoint have been cancelled");
 }
 
 Result<bool> TcpEndpoint::progress() {
@@ -154,7 +154,7 @@ template <class T>
 Result<T> TcpEndpoint::remember(Result<T> result) {
   if (!result.ok()) {
     failure_ = result.status();
-    TUTTI_INFO("tcp", failure_.message());
+    TUTTI_INFO("tcp", failure_.text());
   }
   return result;
 }

@@ -46,7 +46,7 @@ Result<Header> decodeHeader(std::span<const std::byte, kHeaderBytes> bytes, uint
   const bool spreads = wire.spread >= 1 && wire.spread <= mostSpread;
   const bool paths = (wire.bits & kPaths) != 0, known = (wire.bits & ~(kRow | kPaths)) == 0;
   if (le32toh(wire.magic) != kMagic || !spreads || !known || piece >= Pieces(payload, wire.spread, paths).count) {
-    return remoteError("what came is no message of Tutti: ", toHex(bytes.data(), bytes.size()));
+    return remoteError(ErrorCode::Malformed, "what came is no message of Tutti: ", toHex(bytes.data(), bytes.size()));
   }
   return Header{payload,
                 {le64toh(wire.head), le64toh(wire.count)},

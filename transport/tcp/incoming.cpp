@@ -158,8 +158,8 @@ Result<bool> Incoming::advanceOn(int socket, const Expect* expect, Fingerprint* 
     }
     if (at.header.number != number_) {
       if (spread_ > 1) return moved;  // of a later message
-      return remoteError("tcp: rank ", sockets_.peer(), ": message ", at.header.number, " came where ", number_,
-                         " was to come");
+      return remoteError(ErrorCode::Malformed, "tcp: rank ", sockets_.peer(), ": message ", at.header.number,
+                         " came where ", number_, " was to come");
     }
     TUTTI_TRY(known_ ? notOfThis(at.header) : begin(at.header, expect, seen));
     if (message_.bytes > slotBytes_) return moved;
@@ -252,9 +252,11 @@ Result<size_t> Incoming::readPiece(int socket, const Piece& piece) {
 Status Incoming::headerCame(int socket) {
   Arriving& at = arriving_[static_cast<size_t>(socket)];
   const Result<Header> header = decodeHeader(at.head, spread_);  // which never grows: see there
-  if (!header.ok()) return remoteError("tcp: rank ", sockets_.peer(), ": ", header.status().message());
+  if (!header.ok())
+    return remoteError(ErrorCode::Malformed, "tcp: rank ", sockets_.peer(), ": ", header.status().text());
   if (header->paths != sockets_.severalPaths()) {
-    return remoteError("tcp: rank ", sockets_.peer(), " cuts messages for another number of interfaces");
+    return remoteError(ErrorCode::Malformed, "tcp: rank ", sockets_.peer(),
+                       " cuts messages for another number of interfaces");
   }
   at.header = *header;
   return {};
@@ -290,8 +292,8 @@ Status Incoming::begin(const Header& header, const Expect* expect, Fingerprint* 
 Status Incoming::notOfThis(const Header& header) const {
   const bool same = header.bytes == message_.bytes && header.call == message_.call && header.spread == message_.spread;
   if (same && (have_ >> header.piece & 1) == 0) return {};
-  return remoteError("tcp: rank ", sockets_.peer(), ": piece ", header.piece, " of a message of ", message_.bytes,
-                     " bytes is of another one, or has come before");
+  return remoteError(ErrorCode::Malformed, "tcp: rank ", sockets_.peer(), ": piece ", header.piece, " of a message of ",
+                     message_.bytes, " bytes is of another one, or has come before");
 }
 
 // Lets pending() know of this call, until reset().

@@ -174,7 +174,7 @@ void ResumableSocket::broke(const std::string& why) {
   dropFd();
   stream_.disconnect();
   if (stream_.peerSaidBye()) {
-    ended_ = remoteError("rank ", peer_, " has closed its tcp connection: it ended or gave up");
+    ended_ = remoteError(ErrorCode::PeerClosed, "rank ", peer_, " has closed its tcp connection: it ended or gave up");
     return;
   }
   const int64_t now = nowNs();
@@ -196,8 +196,8 @@ void ResumableSocket::begin(const std::string& why, int64_t nowNs) {
 
 void ResumableSocket::fail(const std::string& why) {
   dropFd();
-  ended_ = remoteError("rank ", reopener_->rank(), "'s tcp connection ", numberOfStream(index_), " to rank ", peer_,
-                       " broke (", why_, ") and ", why);
+  ended_ = remoteError(ErrorCode::ConnectionLost, "rank ", reopener_->rank(), "'s tcp connection ",
+                       numberOfStream(index_), " to rank ", peer_, " broke (", why_, ") and ", why);
 }
 
 void ResumableSocket::adopt(Fd fd, int generation) {

@@ -70,14 +70,14 @@ Result<ResumableStream::Parsed> ResumableStream::parseHead(const std::byte* head
   WireHead wire;
   std::memcpy(&wire, head, sizeof wire);
   if (le32toh(wire.headCrc) != crc32c(head, kCrcOffset))
-    return remoteError("damaged: the head of a record is not whole");
+    return remoteError(ErrorCode::DataDamaged, "damaged: the head of a record is not whole");
   const Parsed parsed{static_cast<Kind>(wire.kind), le32toh(wire.bytes), le64toh(wire.position), le64toh(wire.consumed),
                       le32toh(wire.payloadCrc)};
   const bool known = wire.kind >= static_cast<uint8_t>(Kind::Data) && wire.kind <= static_cast<uint8_t>(Kind::Bye);
   const bool sized =
       parsed.kind == Kind::Data ? parsed.bytes >= 1 && parsed.bytes <= kMostRecordBytes : parsed.bytes == 0;
   if (le16toh(wire.magic) != kRecordMagic || wire.zero != 0 || !known || !sized)
-    return remoteError("what came is no record");
+    return remoteError(ErrorCode::Malformed, "what came is no record");
   return parsed;
 }
 
@@ -207,7 +207,7 @@ void ResumableStream::wasSent(size_t bytes) {
 
 /// The peer has consumed so much.
 Status ResumableStream::acknowledge(uint64_t consumed) {
-  if (consumed > written_) return remoteError("it has had ", consumed, " bytes of ", written_);
+  if (consumed > written_) return remoteError(ErrorCode::Malformed, "it has had ", consumed, " bytes of ", written_);
   while (!records_.empty() && records_.front().position + records_.front().bytes <= consumed) {
     // One that is on its way again, though the peer has it, must still leave whole.
     if (cursor_ == 0) break;
@@ -221,13 +221,14 @@ Status ResumableStream::acknowledge(uint64_t consumed) {
 
 Status ResumableStream::resumeAt(uint64_t received) {
   if (received > written_ || received < acknowledged_) {
-    return remoteError("it wants to go on at byte ", received, " of ", written_, ", of which ", acknowledged_,
-                       " are gone");
+    return remoteError(ErrorCode::Malformed, "it wants to go on at byte ", received, " of ", written_, ", of which ",
+                       acknowledged_, " are gone");
   }
   cursor_ = 0;
   while (cursor_ < records_.size() && records_[cursor_].position < received) ++cursor_;
   const uint64_t at = cursor_ < records_.size() ? records_[cursor_].position : written_;
-  if (at != received) return remoteError("it wants to go on at byte ", received, ", inside of a record");
+  if (at != received)
+    return remoteError(ErrorCode::Malformed, "it wants to go on at byte ", received, ", inside of a record");
   resent_ += sentMost_ > received ? sentMost_ - received : 0;
   resumed_ = true;
   return {};
@@ -236,7 +237,8 @@ Status ResumableStream::resumeAt(uint64_t received) {
 // ---- Receiving
 
 Status ResumableStream::damaged(uint32_t bytes, uint64_t position) {
-  return remoteError("damaged: ", bytes, " bytes at byte ", position, " of the stream are not as sent");
+  return remoteError(ErrorCode::DataDamaged, "damaged: ", bytes, " bytes at byte ", position,
+                     " of the stream are not as sent");
 }
 
 std::span<std::byte> ResumableStream::room() {
@@ -279,9 +281,10 @@ Status ResumableStream::parseOne(bool* whole) {
   *whole = false;
   if (end_ - parsed_ < headBytes_) return {};
   TUTTI_ASSIGN(const Parsed record, parseHead(in_.get() + parsed_));
-  if (firstRecord_ != (record.kind == Kind::Resume)) return remoteError("a connection does not begin with a resume");
+  if (firstRecord_ != (record.kind == Kind::Resume))
+    return remoteError(ErrorCode::Malformed, "a connection does not begin with a resume");
   if (record.kind == Kind::Data && record.position != received_) {
-    return remoteError("byte ", record.position, " came where byte ", received_, " was to come");
+    return remoteError(ErrorCode::Malformed, "byte ", record.position, " came where byte ", received_, " was to come");
   }
   const size_t size = headBytes_ + record.bytes;
   if (end_ - parsed_ < size) return {};
@@ -291,7 +294,8 @@ Status ResumableStream::parseOne(bool* whole) {
   *whole = true;
   if (record.kind == Kind::Data) {
     received_ += record.bytes;
-    if (received_ - consumed_ > window_) return remoteError("it has sent more than there is room for");
+    if (received_ - consumed_ > window_)
+      return remoteError(ErrorCode::Malformed, "it has sent more than there is room for");
     parsed_ += size;
   } else {
     // Nothing of it is kept: acknowledgements must not fill the room of bytes that nobody takes.

@@ -79,12 +79,13 @@ Status Tuning::check() const {
   switch (const int error = setBusyPoll(fresh.get(), busyPollUs)) {
     case 0: return {};
     case EPERM:
-      return invalidUsage("TUTTI_TCP_BUSY_POLL_US=", busyPollUs, ": the system gives this user no more than ",
+      return invalidUsage(ErrorCode::NotHonoured, "TUTTI_TCP_BUSY_POLL_US=", busyPollUs,
+                          ": the system gives this user no more than ",
                           "net.core.busy_read says; as root: sysctl net.core.busy_read=", busyPollUs,
                           ", or the capability CAP_NET_ADMIN");
     default:
-      return invalidUsage("TUTTI_TCP_BUSY_POLL_US=", busyPollUs, ": this kernel has no busy polling (",
-                          std::strerror(error), ")");
+      return invalidUsage(ErrorCode::NotHonoured, "TUTTI_TCP_BUSY_POLL_US=", busyPollUs,
+                          ": this kernel has no busy polling (", std::strerror(error), ")");
   }
 }
 
@@ -127,7 +128,7 @@ void Sockets::tune(int fd) const {
   if (tuning_.congestion.empty()) {
     followSystemPace(fd);
   } else if (const Status set = setCongestionControl(fd, tuning_.congestion); !set.ok()) {
-    TUTTI_WARN("tcp", "peer ", peer_, ": ", set.message());
+    TUTTI_WARN("tcp", "peer ", peer_, ": ", set.text());
   }
   if (tuning_.busyPollUs > 0) {
     const int error = setBusyPoll(fd, tuning_.busyPollUs);
@@ -258,7 +259,8 @@ Result<size_t> Sockets::got(int i, ssize_t n) {
   }
   if (n == 0) {
     closed_ |= 1u << i;
-    return remoteError("rank ", peer_, " has closed its tcp connection (lane ", lane_, "): it ended or gave up");
+    return remoteError(ErrorCode::PeerClosed, "rank ", peer_, " has closed its tcp connection (lane ", lane_,
+                       "): it ended or gave up");
   }
   if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
   return broken(errno, "receiving from");
@@ -273,7 +275,7 @@ Status Sockets::broken(int errnum, const char* doing) const {
     case ETIMEDOUT:
     case EHOSTUNREACH:
     case ENETUNREACH:
-    case ENETDOWN: return {tuttiRemoteError, text.message()};
+    case ENETDOWN: return {tuttiRemoteError, ErrorCode::ConnectionLost, text.message()};
     default: return text;
   }
 }

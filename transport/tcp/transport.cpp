@@ -29,8 +29,8 @@ bool takeNumber(std::string_view& text, std::string_view key, T* value) {
 
 Status checkSame(int rank, int peer, const char* variable, size_t mine, size_t theirs) {
   if (mine == theirs) return {};
-  return invalidUsage(variable, " is ", mine, " on rank ", rank, " and ", theirs, " on rank ", peer,
-                      "; it must be the same on all ranks");
+  return invalidUsage(ErrorCode::SettingsDiffer, variable, " is ", mine, " on rank ", rank, " and ", theirs,
+                      " on rank ", peer, "; it must be the same on all ranks");
 }
 
 constexpr std::string_view kReconnects[] = {"none", "hosts", "all"};
@@ -44,7 +44,7 @@ Result<tcp::Protection> protectionFromConfig() {
                                       : tcp::Protection::Checksums;
   if (asked == tcp::Protection::Checksums) return asked;
   if (const Status found = Gcm::available(); !found.ok())
-    return invalidUsage(kProtections[static_cast<size_t>(asked)], ": ", found.message());
+    return invalidUsage(ErrorCode::NotEncrypted, kProtections[static_cast<size_t>(asked)], ": ", found.message());
   return asked;
 }
 
@@ -104,7 +104,9 @@ Result<TcpOptions> decodeTcpAddress(const Address& address) {
                     takeNumber(text, " seal=", &seal) && text.empty() && seal < std::size(kProtections) &&
                     nPaths >= 1 && nPaths <= kMostStreamPaths && reconnect < std::size(kReconnects) && nSockets >= 1 &&
                     nSockets <= tcp::kMaxSockets && slotBytes >= 1 && slotBytes <= kMostSlotBytes;
-  if (!good) return remoteError("not a tcp address: ", toHex(address.data(), std::min<size_t>(address.size(), 64)));
+  if (!good)
+    return remoteError(ErrorCode::Malformed,
+                       "not a tcp address: ", toHex(address.data(), std::min<size_t>(address.size(), 64)));
   return TcpOptions{.nSockets = static_cast<int>(nSockets),
                     .slotBytes = slotBytes,
                     .reconnect = static_cast<Reconnect>(reconnect),
@@ -122,7 +124,8 @@ TcpTransport::~TcpTransport() {
 Result<std::unique_ptr<TcpTransport>> TcpTransport::create(StreamExchange& streams, int rank,
                                                            const TcpOptions& options) {
   if (options.nSockets < 1 || options.nSockets > tcp::kMaxSockets) {
-    return invalidUsage("TUTTI_NSOCKETS=", options.nSockets, " is outside 1..", tcp::kMaxSockets);
+    return invalidUsage(ErrorCode::VariableOutOfRange, "TUTTI_NSOCKETS=", options.nSockets, " is outside 1..",
+                        tcp::kMaxSockets);
   }
   TUTTI_ASSIGN(std::shared_ptr<FdSleeper> sleeper, FdSleeper::create());
   std::shared_ptr<tcp::Reopener> reopener;
@@ -138,7 +141,7 @@ Result<std::unique_ptr<TcpTransport>> TcpTransport::create(StreamExchange& strea
 }
 
 Result<LinkProfile> TcpTransport::reach(const PeerInfo& self, const PeerInfo& peer) const {
-  if (self.rank == peer.rank) return invalidUsage("a rank is not its own peer");
+  if (self.rank == peer.rank) return invalidUsage(ErrorCode::TransportAbsent, "a rank is not its own peer");
   return self.hostId == peer.hostId ? kTcpLocal : kTcpRemote;
 }
 
@@ -158,13 +161,15 @@ Result<TcpTransport::Agreed> TcpTransport::checkAddress(int peer, const Address&
                       static_cast<size_t>(theirs.nSockets)));
   TUTTI_TRY(checkSame(state_->rank, peer, "TUTTI_SLOT_BYTES", mine.slotBytes, theirs.slotBytes));
   if (mine.reconnect != theirs.reconnect) {
-    return invalidUsage("TUTTI_RECONNECT is ", kReconnects[static_cast<size_t>(mine.reconnect)], " on rank ",
-                        state_->rank, " and ", kReconnects[static_cast<size_t>(theirs.reconnect)], " on rank ", peer,
+    return invalidUsage(ErrorCode::SettingsDiffer, "TUTTI_RECONNECT is ",
+                        kReconnects[static_cast<size_t>(mine.reconnect)], " on rank ", state_->rank, " and ",
+                        kReconnects[static_cast<size_t>(theirs.reconnect)], " on rank ", peer,
                         "; it must be the same on all ranks");
   }
   if (mine.protection != theirs.protection) {
-    return invalidUsage("rank ", state_->rank, " has ", kProtections[static_cast<size_t>(mine.protection)],
-                        " and rank ", peer, " has ", kProtections[static_cast<size_t>(theirs.protection)],
+    return invalidUsage(ErrorCode::SettingsDiffer, "rank ", state_->rank, " has ",
+                        kProtections[static_cast<size_t>(mine.protection)], " and rank ", peer, " has ",
+                        kProtections[static_cast<size_t>(theirs.protection)],
                         "; set TUTTI_ENCRYPT and TUTTI_INTEGRITY alike on all ranks");
   }
   Agreed agreed;
@@ -186,8 +191,8 @@ Result<tcp::Sealing> TcpTransport::sealingOf(int peer, int lane, const Agreed& a
   for (int i = 0; i < agreed.nSockets; ++i) {
     sealing.keys.push_back(state_->streams.keysOf(peer, tcp::streamIndex(lane, i, agreed.nSockets, agreed.nPaths)));
     if (!sealing.keys.back().send.empty()) continue;
-    return invalidUsage(kProtections[static_cast<size_t>(agreed.protection)], " cannot be had with rank ", peer,
-                        ": its connections were made without a secret");
+    return invalidUsage(ErrorCode::NotEncrypted, kProtections[static_cast<size_t>(agreed.protection)],
+                        " cannot be had with rank ", peer, ": its connections were made without a secret");
   }
   return sealing;
 }

@@ -50,7 +50,8 @@ Result<bool> Connection::connect(const Card& theirs, const std::string& address)
     TUTTI_TRY(checkCard(card_, theirs, peer_));
     theirs_ = theirs;
     auto link = worker_->link(address);
-    if (!link.ok()) return systemError("UCX has no way to rank ", peer_, ": ", link.status().message());
+    if (!link.ok())
+      return systemError(ErrorCode::UcxRefused, "UCX has no way to rank ", peer_, ": ", link.status().message());
     link_ = *link;
     TUTTI_DEBUG("ucx", "rank ", peer_, " by ", link_->path,
                 link_->lends ? "" : ", which does not tell the end of a peer");
@@ -112,7 +113,7 @@ bool Connection::usesMemory() const {
 
 // UCX lets go of memory when requests are told that they have ended.
 void Connection::end() {
-  fail(invalidUsage("the requests of the connection to rank ", peer_, " have been cancelled"));
+  fail(invalidUsage(ErrorCode::Finalized, "the requests of the connection to rank ", peer_, " have been cancelled"));
   deaf_ = true;
   shutdown(stream_.get(), SHUT_RDWR);
   if (!usesMemory() || link_ == nullptr) return;
@@ -148,7 +149,8 @@ bool Connection::came(const Header& header, void* payload, size_t bytes, bool le
   heard_ = true;
   if (deaf_) return false;
   if (header.released > written_ || header.released < released_) {
-    if (header.released > written_) fail(remoteError(who(), ": it has released more than it was sent"));
+    if (header.released > written_)
+      fail(remoteError(ErrorCode::Malformed, who(), ": it has released more than it was sent"));
   } else {
     released_ = header.released;
   }
@@ -156,8 +158,8 @@ bool Connection::came(const Header& header, void* payload, size_t bytes, bool le
   const bool fits = canBe(header, bytes, {arrived_, givenBack_, card_.slots, card_.slotBytes});
   if (!fits || inbound(header.number - 1).header.number != 0) {
     deaf_ = true;
-    fail(
-        remoteError(who(), ": message ", header.number, " of ", bytes, " bytes is not what may come after ", arrived_));
+    fail(remoteError(ErrorCode::Malformed, who(), ": message ", header.number, " of ", bytes,
+                     " bytes is not what may come after ", arrived_));
     return false;
   }
   const bool keeps = bytes > 0;
@@ -278,13 +280,13 @@ void Connection::say(const Note& note) {
 void Connection::hear(const Note& note) {
   if (!canBe(note, arrived_, written_)) {
     deaf_ = true;
-    return fail(remoteError(who(), " says what cannot be of the messages between the two ends"));
+    return fail(remoteError(ErrorCode::Malformed, who(), " says what cannot be of the messages between the two ends"));
   }
   if (note.what == Note::kHasAll) theyHave_ = note.taken;
   if (note.what != Note::kEnds) return;
   theirMessages_ = note.sent;
   released_ = std::max(released_, note.taken);
-  fail(remoteError(who(), " has closed its end"));
+  fail(remoteError(ErrorCode::PeerClosed, who(), " has closed its end"));
 }
 
 // What had come before the peer's process ended counts.  An end that closes says so before its messages may have come.
@@ -302,7 +304,7 @@ void Connection::lookAtStream() {
   if (goneAtNs_ == 0) goneAtNs_ = nowNs();
   while (worker_->poll()) {
   }
-  fail(remoteError(who(), " has closed its end"));
+  fail(remoteError(ErrorCode::PeerClosed, who(), " has closed its end"));
   deaf_ = theirMessages_ == UINT64_MAX || nowNs() - goneAtNs_ > kLateNs;
 }
 
@@ -313,7 +315,7 @@ std::string Connection::who() const {
 // Where the peer has ended, that is the reason.
 void Connection::failed(const std::string& what) {
   if (trouble_.ok()) lookAtStream();
-  fail(remoteError(who(), ": ", what));
+  fail(remoteError(ErrorCode::ConnectionLost, who(), ": ", what));
   deaf_ = true;
 }
 

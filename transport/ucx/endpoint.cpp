@@ -50,7 +50,9 @@ bool UcxEndpoint::takes(const std::byte* data, size_t bytes) const {
 
 Result<Request> UcxEndpoint::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
   const auto memory = bytes == 0 ? std::optional<ucp_mem_h>(nullptr) : registry_->find(data, bytes);
-  if (!memory) return invalidUsage("requests over ucx use registered memory; these ", bytes, " bytes are not");
+  if (!memory)
+    return invalidUsage(ErrorCode::NotRegistered, "requests over ucx use registered memory; these ", bytes,
+                        " bytes are not");
   const Lock lock(mutex_);
   TUTTI_ASSIGN(const bool room, hasRoom(bytes));
   if (!room) return Request{0};
@@ -59,7 +61,9 @@ Result<Request> UcxEndpoint::postSend(const std::byte* data, size_t bytes, const
 
 Result<Request> UcxEndpoint::postReceive(std::byte* dst, const Expect& expect) {
   const auto memory = expect.bytes == 0 ? std::optional<ucp_mem_h>(nullptr) : registry_->find(dst, expect.bytes);
-  if (!memory) return invalidUsage("requests over ucx use registered memory; these ", expect.bytes, " bytes are not");
+  if (!memory)
+    return invalidUsage(ErrorCode::NotRegistered, "requests over ucx use registered memory; these ", expect.bytes,
+                        " bytes are not");
   const Lock lock(mutex_);
   TUTTI_TRY(failure_);
   if (posted_.size() >= kMostPosted) TUTTI_TRY(serve());

@@ -94,7 +94,7 @@ Loaded load() {
 
 Result<const Library*> library() {
   static const Loaded loaded = load();
-  if (!loaded.lacks.empty()) return invalidUsage(loaded.lacks);
+  if (!loaded.lacks.empty()) return invalidUsage(ErrorCode::UcxStart, loaded.lacks);
   return &loaded.functions;
 }
 

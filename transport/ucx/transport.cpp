@@ -29,7 +29,7 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
     }
     const auto state = cards_.poll(connection_->stream(), connection_->card());
     if (state == CardExchange<Card>::State::Lost)
-      return remoteError("rank ", peer_, " has gone while its ucx connection came up");
+      return remoteError(ErrorCode::PeerClosed, "rank ", peer_, " has gone while its ucx connection came up");
     if (state == CardExchange<Card>::State::UnderWay) return std::unique_ptr<Endpoint>();
     TUTTI_ASSIGN(const bool up, connect());
     if (!up) return std::unique_ptr<Endpoint>();
@@ -73,12 +73,12 @@ UcxTransport::UcxTransport(StreamExchange& streams, int rank, const ucx::Options
   if (worker_.ok()) {
     TUTTI_INFO("ucx", (*worker_)->describe());
   } else {
-    TUTTI_WARN("ucx", "not used: ", worker_.status().message());
+    TUTTI_WARN("ucx", "not used: ", worker_.status().text());
   }
 }
 
 Result<LinkProfile> UcxTransport::reach(const PeerInfo& self, const PeerInfo& peer) const {
-  if (self.rank == peer.rank) return invalidUsage("a rank is not its own peer");
+  if (self.rank == peer.rank) return invalidUsage(ErrorCode::TransportAbsent, "a rank is not its own peer");
   if (!worker_.ok() && (self.rank == rank_ || peer.rank == rank_)) return worker_.status();
   return self.hostId == peer.hostId ? kUcxLocal : kUcxRemote;
 }

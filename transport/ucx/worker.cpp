@@ -74,7 +74,7 @@ Status Worker::open(const Options& options) {
 
 Status Worker::openContext(const Options& options, Listening* words) {
   const auto refused = [&](const char* what, ucs_status_t status) {
-    return invalidUsage("UCX ", api_.version, " ", what, ": ", words->complaint(status),
+    return invalidUsage(ErrorCode::UcxStart, "UCX ", api_.version, " ", what, ": ", words->complaint(status),
                         "; UCX_TLS and UCX_NET_DEVICES say what it may use");
   };
   ucp_config_t* config = nullptr;
@@ -123,7 +123,8 @@ Status Worker::openWorker(Listening* words) {
   size_t bytes = 0;
   if (status == UCS_OK) status = api_.workerGetEfd(worker_, &wakeUps_);
   if (status == UCS_OK) status = api_.workerGetAddress(worker_, &address, &bytes);
-  if (status != UCS_OK) return invalidUsage("UCX ", api_.version, " gives no worker: ", words->complaint(status));
+  if (status != UCS_OK)
+    return invalidUsage(ErrorCode::UcxStart, "UCX ", api_.version, " gives no worker: ", words->complaint(status));
   address_.assign(reinterpret_cast<const char*>(address), bytes);
   api_.workerReleaseAddress(worker_, address);
   return {};
@@ -196,7 +197,8 @@ Result<std::shared_ptr<Link>> Worker::link(const std::string& address) {
     status = createEndpoint(link.get(), address, UCP_ERR_HANDLING_MODE_NONE);
   }
   if (status != UCS_OK) {
-    return systemError(words.complaint(status), "; UCX_TLS and UCX_NET_DEVICES, on both ranks, say what UCX may use");
+    return systemError(ErrorCode::UcxRefused, words.complaint(status),
+                       "; UCX_TLS and UCX_NET_DEVICES, on both ranks, say what UCX may use");
   }
   link->path = pathOf(api_, link->endpoint);
   if (link->path.empty()) link->path = cat("UCX ", api_.version);
@@ -239,7 +241,7 @@ Result<ucp_mem_h> Worker::registerMemory(const Memory& memory) {
   ucp_mem_h handle = nullptr;
   const ucs_status_t status = api_.memMap(context_, &params, &handle);
   if (status == UCS_OK) return handle;
-  return systemError("UCX ", api_.version, " cannot register ", memory.bytes,
+  return systemError(ErrorCode::UcxRefused, "UCX ", api_.version, " cannot register ", memory.bytes,
                      " bytes of memory: ", words.complaint(status),
                      "; a limit of locked memory (ulimit -l) may be the reason");
 }

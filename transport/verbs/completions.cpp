@@ -42,11 +42,13 @@ Status Completions::open(Queue* rail) {
   const Device& device = *rail->device;
   const Library& api = device.api();
   rail->channel = api.createCompChannel(device.context());
-  if (rail->channel == nullptr) return errnoError(errno, cat(device.name(), " gives no completion channel"));
+  if (rail->channel == nullptr)
+    return errnoError(ErrorCode::AdapterRefused, errno, cat(device.name(), " gives no completion channel"));
   const int entries = std::min(kFirstEntries, device.attributes().max_cqe);
   rail->queue = api.createCq(device.context(), entries, nullptr, rail->channel, 0);
   if (rail->queue == nullptr) {
-    return errnoError(errno, cat(device.name(), " gives no completion queue (ulimit -l bounds its memory)"));
+    return errnoError(ErrorCode::AdapterRefused, errno,
+                      cat(device.name(), " gives no completion queue (ulimit -l bounds its memory)"));
   }
   for (const int fd : {rail->channel->fd, device.context()->async_fd}) {
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -70,10 +72,12 @@ Result<uint32_t> Completions::add(Listener* listener, size_t rail, int operation
   if (wanted > on.queue->cqe) {
     const int entries = std::min(std::max(wanted, 2 * on.queue->cqe), device.attributes().max_cqe);
     if (entries < wanted) {
-      return systemError(device.name(), " has room for ", entries, " completions; ", wanted, " may be under way");
+      return systemError(ErrorCode::AdapterRefused, device.name(), " has room for ", entries, " completions; ", wanted,
+                         " may be under way");
     }
     if (const int error = device.api().resizeCq(on.queue, entries); error != 0) {
-      return errnoError(error, cat(device.name(), " cannot have a completion queue of ", entries));
+      return errnoError(ErrorCode::AdapterRefused, error,
+                        cat(device.name(), " cannot have a completion queue of ", entries));
     }
   }
   on.operations = wanted;

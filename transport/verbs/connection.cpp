@@ -171,7 +171,7 @@ void Connection::lookAtStream() {
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   while (completions_->poll()) {
   }
-  fail(remoteError(who(pairs_.empty() ? 0 : pairs_[0]->rail()), " has closed its end"));
+  fail(remoteError(ErrorCode::PeerClosed, who(pairs_.empty() ? 0 : pairs_[0]->rail()), " has closed its end"));
 }
 
 std::string Connection::who(uint32_t rail) const {
@@ -187,7 +187,7 @@ void Connection::fail(Status why) {
 
 void Connection::end() {
   for (Returning& at : returning_) at.pairs.clear();
-  fail(invalidUsage("the requests of the connection to rank ", peer_, " have been cancelled"));
+  fail(invalidUsage(ErrorCode::Finalized, "the requests of the connection to rank ", peer_, " have been cancelled"));
   pairs_.clear();
 }
 
@@ -199,7 +199,8 @@ void Connection::came(uint32_t word) {
   }
   const Arrivals::Told told = arrivals_.tell(word & kCounterBits, pieceOf(word));
   if (told == Arrivals::Told::Odd || (told == Arrivals::Told::Again && !hasLost_)) {
-    return fail(remoteError("rank ", peer_, " over verbs: a message is missing, or has come twice"));
+    return fail(
+        remoteError(ErrorCode::Malformed, "rank ", peer_, " over verbs: a message is missing, or has come twice"));
   }
   while (confirm()) {
   }
@@ -237,7 +238,7 @@ void Connection::released(uint32_t low) {
   const uint32_t ahead = (low - static_cast<uint32_t>(released_)) & kCounterBits;
   if (ahead > kCounterBits / 2) return;
   if (ahead > sent_ - released_) {
-    return fail(remoteError("rank ", peer_, " over verbs has released more than it was sent"));
+    return fail(remoteError(ErrorCode::Malformed, "rank ", peer_, " over verbs has released more than it was sent"));
   }
   released_ += ahead;
 }

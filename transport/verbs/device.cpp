@@ -26,7 +26,8 @@ Result<Rails> Device::open(const Options& options) {
   TUTTI_ASSIGN(const Library* api, library());
   int count = 0;
   ibv_device** const list = api->getDeviceList(&count);
-  if (list == nullptr) return invalidUsage("libibverbs lists no devices: ", errnoError(errno, "").message());
+  if (list == nullptr)
+    return invalidUsage(ErrorCode::TransportAbsent, "libibverbs lists no devices: ", errnoError(errno, "").message());
   std::string reasons;
   Rails all;
   for (int i = 0; i < count; ++i) {
@@ -48,8 +49,8 @@ Result<Rails> Device::open(const Options& options) {
                all.size() == 1 ? " port may be used" : " ports may be used");
   }
   if (!found.empty()) return found;
-  if (count == 0) return invalidUsage("there is no device of InfiniBand or RoCE");
-  return invalidUsage("no device can be used (", reasons, ")");
+  if (count == 0) return invalidUsage(ErrorCode::TransportAbsent, "there is no device of InfiniBand or RoCE");
+  return invalidUsage(ErrorCode::TransportAbsent, "no device can be used (", reasons, ")");
 }
 
 Rails Device::openPorts(const Library& api, ibv_device* listed, const Options& options, std::string* reasons) {
@@ -89,17 +90,18 @@ Status Device::usePort(uint8_t port, const Options& options) {
   if (const int error = api_.queryDevice(context_, &attributes_); error != 0) {
     return errnoError(error, "it does not answer");
   }
-  if (port > attributes_.phys_port_cnt) return invalidUsage("it has no port");
+  if (port > attributes_.phys_port_cnt) return invalidUsage(ErrorCode::AdapterChoice, "it has no port");
   port_ = port;
   const std::string which = cat("port ", int{port});
-  if (!allowsPort(options.adapters, name_, port)) return invalidUsage(which, " is excluded by TUTTI_IB_HCA");
+  if (!allowsPort(options.adapters, name_, port))
+    return invalidUsage(ErrorCode::AdapterChoice, which, " is excluded by TUTTI_IB_HCA");
   if (api_.queryPort(context_, port, reinterpret_cast<_compat_ibv_port_attr*>(&portAttributes_)) != 0) {
-    return systemError(which, " does not answer");
+    return systemError(ErrorCode::AdapterRefused, which, " does not answer");
   }
-  if (portAttributes_.state != IBV_PORT_ACTIVE) return invalidUsage(which, " is not up");
+  if (portAttributes_.state != IBV_PORT_ACTIVE) return invalidUsage(ErrorCode::AdapterChoice, which, " is not up");
   if (options.partition >= portAttributes_.pkey_tbl_len) {
-    return invalidUsage("TUTTI_IB_PKEY=", options.partition, " is beyond the ", portAttributes_.pkey_tbl_len,
-                        " partitions of ", which);
+    return invalidUsage(ErrorCode::AdapterChoice, "TUTTI_IB_PKEY=", options.partition, " is beyond the ",
+                        portAttributes_.pkey_tbl_len, " partitions of ", which);
   }
   TUTTI_TRY(chooseAddress(options));
   mtu_ = portAttributes_.active_mtu;
@@ -121,7 +123,8 @@ Status Device::chooseAddress(const Options& options) {
   if (options.gidIndex >= 0) {
     const auto wanted = std::ranges::find(gids, options.gidIndex, &Gid::index);
     if (wanted == gids.end() || wanted->isZero()) {
-      return invalidUsage("TUTTI_IB_GID_INDEX=", options.gidIndex, " is no address of port ", int{port_});
+      return invalidUsage(ErrorCode::AdapterChoice, "TUTTI_IB_GID_INDEX=", options.gidIndex, " is no address of port ",
+                          int{port_});
     }
     gid_ = *wanted;
     return {};
@@ -131,8 +134,9 @@ Status Device::chooseAddress(const Options& options) {
   const std::optional<Gid> best = isEthernet()   ? chooseGid(gids, filter)
                                   : gids.empty() ? std::nullopt
                                                  : std::optional(gids[0]);
-  if (!best && !gids.empty()) return invalidUsage("port ", int{port_}, " has no address (GID) of ", filter.text());
-  if (!best) return invalidUsage("port ", int{port_}, " has no address (GID)");
+  if (!best && !gids.empty())
+    return invalidUsage(ErrorCode::AdapterChoice, "port ", int{port_}, " has no address (GID) of ", filter.text());
+  if (!best) return invalidUsage(ErrorCode::AdapterChoice, "port ", int{port_}, " has no address (GID)");
   gid_ = *best;
   return {};
 }
@@ -173,7 +177,8 @@ Status Registered::add(const std::shared_ptr<Device>& device, Use use, int relax
   }
   if (region == nullptr) {
     return errnoError(
-        errno, cat(device->name(), " cannot register ", memory_.bytes, " bytes of memory, with ", lockedLimit()));
+        ErrorCode::CannotRegister, errno,
+        cat(device->name(), " cannot register ", memory_.bytes, " bytes of memory, with ", lockedLimit()));
   }
   keys_.local[regions_.size()] = region->lkey;
   keys_.remote[regions_.size()] = region->rkey;
@@ -202,19 +207,21 @@ Result<ibv_mr*> Registered::addOfDevice(const Device& device, int rights, const 
     if (region != nullptr) return region;
     why += cat("; ibv_reg_mr: ", strerror(errno));
   }
-  return systemError(device.name(), " cannot register ", memory_.bytes, " bytes of a device's memory (", why, ")");
+  return systemError(ErrorCode::CannotRegister, device.name(), " cannot register ", memory_.bytes,
+                     " bytes of a device's memory (", why, ")");
 }
 
 Status checkDevice(const Rails& rails, const AdapterAccess& access, PciDistance farthest) {
   TUTTI_TRY(access.check());
-  if (farthest == PciDistance::Loc) return invalidUsage("TUTTI_NET_GDR_LEVEL=LOC excludes it");
+  if (farthest == PciDistance::Loc) return invalidUsage(ErrorCode::GpuDirect, "TUTTI_NET_GDR_LEVEL=LOC excludes it");
   for (const auto& rail : rails) {
     if (rail->api().regDmaBuf == nullptr && !access.byAddress())
-      return invalidUsage("libibverbs is older than rdma-core 34, and the kernel has no module nvidia_peermem");
+      return invalidUsage(ErrorCode::GpuDirect,
+                          "libibverbs is older than rdma-core 34, and the kernel has no module nvidia_peermem");
     const std::optional<PciDistance> distance = distanceOf(rail->adapter(), access.busId());
     if (!distance || *distance <= farthest) continue;
-    return invalidUsage(rail->adapter(), " is as far as ", nameOf(*distance), " from the device at ", access.busId(),
-                        "; TUTTI_NET_GDR_LEVEL allows ", nameOf(farthest));
+    return invalidUsage(ErrorCode::GpuDirect, rail->adapter(), " is as far as ", nameOf(*distance),
+                        " from the device at ", access.busId(), "; TUTTI_NET_GDR_LEVEL allows ", nameOf(farthest));
   }
   return {};
 }

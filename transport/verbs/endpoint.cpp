@@ -78,7 +78,9 @@ bool VerbsEndpoint::takes(const std::byte* data, size_t bytes) const {
 Result<Request> VerbsEndpoint::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
   TUTTI_TRY(failure_);
   const auto keys = bytes == 0 ? Keys() : registry_->find(data, bytes);
-  if (!keys) return invalidUsage("requests over verbs use registered memory; these ", bytes, " bytes are not");
+  if (!keys)
+    return invalidUsage(ErrorCode::NotRegistered, "requests over verbs use registered memory; these ", bytes,
+                        " bytes are not");
   TUTTI_ASSIGN(const std::optional<uint64_t> message, claim(bytes));
   if (!message) return Request{0};
   if (bytes <= kMostCopiedBytes && !keys->onDevice) {
@@ -94,7 +96,9 @@ Result<Request> VerbsEndpoint::postSend(const std::byte* data, size_t bytes, con
 Result<Request> VerbsEndpoint::postReceive(std::byte* dst, const Expect& expect) {
   TUTTI_TRY(failure_);
   const auto keys = expect.bytes == 0 ? Keys() : registry_->find(dst, expect.bytes);
-  if (!keys) return invalidUsage("requests over verbs use registered memory; these ", expect.bytes, " bytes are not");
+  if (!keys)
+    return invalidUsage(ErrorCode::NotRegistered, "requests over verbs use registered memory; these ", expect.bytes,
+                        " bytes are not");
   if (posted_.size() >= kMostPosted) TUTTI_TRY(serve());
   if (posted_.size() >= kMostPosted) return Request{0};
   posted_.push_back({dst, expect, *keys});

@@ -63,7 +63,7 @@ Loaded load() {
 
 Result<const Library*> library() {
   static const Loaded loaded = load();
-  if (!loaded.lacks.empty()) return invalidUsage(loaded.lacks);
+  if (!loaded.lacks.empty()) return invalidUsage(ErrorCode::TransportAbsent, loaded.lacks);
   return &loaded.functions;
 }
 

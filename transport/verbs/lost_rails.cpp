@@ -20,7 +20,7 @@ void Connection::failed(uint32_t rail, const std::string& what) {
   if ((lost_ & 1U << rail) != 0 && returning_[rail].trouble.empty() && !returning_[rail].pairs.empty())
     returning_[rail].trouble = what;
   if (!trouble_.ok() || ((lost_ | failing_) & 1U << rail) != 0) return;
-  if (!connected_ || railsUp() == 1) return fail(remoteError(who(rail), ": ", what));
+  if (!connected_ || railsUp() == 1) return fail(remoteError(ErrorCode::ConnectionLost, who(rail), ": ", what));
   failing_ |= 1U << rail;
   why_[rail] = what;
   moving_ = true;
@@ -30,7 +30,8 @@ void Connection::failed(uint32_t rail, const std::string& what) {
 void Connection::peerLost(uint32_t word) {
   const uint32_t rail = lostRailOf(word), generation = lostGenerationOf(word);
   if (rail >= rails_)
-    return fail(remoteError("rank ", peer_, " over verbs has lost rail ", rail, ", which it never had"));
+    return fail(
+        remoteError(ErrorCode::Malformed, "rank ", peer_, " over verbs has lost rail ", rail, ", which it never had"));
   const uint64_t peerHas = widen(word & kCounterBits, released_, sent_ - released_).value_or(released_);
   const uint32_t mine = generations_[rail];
   if (generation == mine % kGenerations) return peerLostIt(rail, peerHas);

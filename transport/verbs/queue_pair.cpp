@@ -44,7 +44,8 @@ Status QueuePair::open(uint32_t receives, const Options& options) {
     pair_ = device_->api().createQp(device_->domain(), &wanted);
     if (pair_ != nullptr || bytes < 32) break;
   }
-  if (pair_ == nullptr) return errnoError(errno, cat(device_->name(), " gives no queue pair"));
+  if (pair_ == nullptr)
+    return errnoError(ErrorCode::AdapterRefused, errno, cat(device_->name(), " gives no queue pair"));
   inlineBytes_ = wanted.cap.max_inline_data;
   TUTTI_TRY(toInit(options));
   for (uint32_t i = 0; i < receives; ++i) TUTTI_TRY(postReceives(1));
@@ -59,7 +60,8 @@ Status QueuePair::toInit(const Options& options) {
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   const int error =
       device_->api().modifyQp(pair_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-  return error == 0 ? Status() : errnoError(error, cat(device_->name(), " cannot set up a queue pair"));
+  return error == 0 ? Status()
+                    : errnoError(ErrorCode::AdapterRefused, error, cat(device_->name(), " cannot set up a queue pair"));
 }
 
 void QueuePair::describe(const Device& device, RailCard* card) {
@@ -99,7 +101,8 @@ Status QueuePair::connect(const ConnectionCard& mine, const ConnectionCard& thei
                                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
       error != 0) {
     const Gid peer{.raw = there.gid};
-    return errnoError(error, cat(device_->name(), " (", device_->gid().text(), ") has no way to ", peer.text()));
+    return errnoError(ErrorCode::AdapterRefused, error,
+                      cat(device_->name(), " (", device_->gid().text(), ") has no way to ", peer.text()));
   }
   return toSend(mine, theirs, options);
 }
@@ -118,7 +121,9 @@ Status QueuePair::toSend(const ConnectionCard& mine, const ConnectionCard& their
       pair_, &to,
       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
   const Gid peer{.raw = there.gid};
-  return error == 0 ? Status() : errnoError(error, cat(device_->name(), " cannot send to ", peer.text()));
+  return error == 0
+             ? Status()
+             : errnoError(ErrorCode::AdapterRefused, error, cat(device_->name(), " cannot send to ", peer.text()));
 }
 
 // Of a chain the last reports, for those before it as well.
@@ -133,7 +138,8 @@ Status QueuePair::post(ibv_send_wr* work, uint32_t count, bool reports) {
   if (last != work) work->wr_id = last->wr_id;  // of errors alone
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(pair_, work, &bad);
-  if (error != 0) return errnoError(error, cat(device_->name(), " takes no more operations"));
+  if (error != 0)
+    return errnoError(ErrorCode::AdapterRefused, error, cat(device_->name(), " takes no more operations"));
   posted_ += count;
   return {};
 }
@@ -196,7 +202,8 @@ Status QueuePair::postReceives(uint32_t count) {
   }
   ibv_recv_wr* bad = nullptr;
   const int error = ibv_post_recv(pair_, work, &bad);
-  return error == 0 ? Status() : errnoError(error, cat(device_->name(), " takes no more receives"));
+  return error == 0 ? Status()
+                    : errnoError(ErrorCode::AdapterRefused, error, cat(device_->name(), " takes no more receives"));
 }
 
 void QueuePair::came(uint32_t immediate) {

@@ -46,11 +46,12 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
     using State = typename CardExchange<Card>::State;
     const State state = cards->poll(connection_->stream(), mine);
     if (state != State::Lost) return state == State::Done;
-    return remoteError("rank ", peer_, " (", there_, ") has gone while its verbs connection came up");
+    return remoteError(ErrorCode::PeerClosed, "rank ", peer_, " (", there_,
+                       ") has gone while its verbs connection came up");
   }
   Status connect() {
     const Status status = connection_->connect(cards_.theirs(), options_);
-    if (!status.ok()) return Status(status.code(), cat("rank ", peer_, " (", there_, "): ", status.message()));
+    if (!status.ok()) return Status(status.code(), cat("rank ", peer_, " (", there_, "): ", status.text()));
     connected_ = true;
     explain();
     return {};
@@ -109,7 +110,7 @@ void VerbsTransport::tryDevice() {
 }
 
 Result<LinkProfile> VerbsTransport::reach(const PeerInfo& self, const PeerInfo& peer) const {
-  if (self.rank == peer.rank) return invalidUsage("a rank is not its own peer");
+  if (self.rank == peer.rank) return invalidUsage(ErrorCode::TransportAbsent, "a rank is not its own peer");
   if (!rails_.ok() && (self.rank == rank_ || peer.rank == rank_)) return rails_.status();
   LinkProfile link = self.hostId == peer.hostId ? kVerbsLocal : kVerbsRemote;
   link.memory.device = device_ != nullptr;
@@ -154,7 +155,8 @@ PendingEndpoint VerbsTransport::beginConnect(int peer, const Address& peerAddres
 Result<std::unique_ptr<MemoryRegistration>> VerbsTransport::registerMemory(const Memory& memory) {
   TUTTI_TRY(rails_.status());
   const bool onDevice = memory.kind == MemoryKind::Device;
-  if (onDevice && device_ == nullptr) return invalidUsage("memory of devices is not for its adapters");
+  if (onDevice && device_ == nullptr)
+    return invalidUsage(ErrorCode::TransportAbsent, "memory of devices is not for its adapters");
   TUTTI_ASSIGN(auto kept, verbs::Registered::make(*rails_, memory, verbs::Registered::Use::Lent,
                                                   options_.relaxedOrdering, onDevice ? device_.get() : nullptr));
   const verbs::Keys keys = kept->keys();

@@ -156,10 +156,10 @@ inline bool isSound(const ReturnCard& card, uint32_t rails) {
 /// Errors: RemoteError: no card; InvalidUsage: the two ends are not set alike, naming the variable.
 inline Status checkCard(const ConnectionCard& mine, const ConnectionCard& theirs, int peer) {
   if (theirs.magic != ConnectionCard::kMagic || theirs.rails < 1 || theirs.rails > kMostRails) {
-    return remoteError("rank ", peer, " sent no card of a verbs connection");
+    return remoteError(ErrorCode::Malformed, "rank ", peer, " sent no card of a verbs connection");
   }
   const auto differ = [&](const char* what, auto here, auto there) {
-    return invalidUsage(what, " is ", here, " here and ", there, " on rank ", peer,
+    return invalidUsage(ErrorCode::SettingsDiffer, what, " is ", here, " here and ", there, " on rank ", peer,
                         "; it must be the same on all ranks");
   };
   if (mine.slots != theirs.slots) return differ("TUTTI_SLOTS", mine.slots, theirs.slots);
@@ -170,7 +170,7 @@ inline Status checkCard(const ConnectionCard& mine, const ConnectionCard& theirs
   for (uint32_t k = 0; k < commonRails(mine, theirs); ++k) {
     if (!isSound(theirs.rail[k])) return remoteError("rank ", peer, " sent a card of a verbs port that makes no sense");
     if (mine.rail[k].ethernet == theirs.rail[k].ethernet) continue;
-    return invalidUsage("port ", k + 1, " of this rank's and of rank ", peer,
+    return invalidUsage(ErrorCode::AdapterChoice, "port ", k + 1, " of this rank's and of rank ", peer,
                         "'s are one of InfiniBand, the other of RoCE; TUTTI_IB_HCA chooses others, in its order");
   }
   return {};

@@ -79,7 +79,8 @@ Status DeviceEndpoints::use(const std::string& uuid) {
     peers_.push_back(std::move(peer));
     return {};
   }
-  return internalError("the CUDA device of another rank is not among those that this process sees");
+  return internalError(ErrorCode::DeviceNotVisible,
+                       "the CUDA device of another rank is not among those that this process sees");
 }
 
 Status DeviceEndpoints::makeSlots(int lanes, size_t slotBytes, PeerDescriptor* descriptor) {

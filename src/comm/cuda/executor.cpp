@@ -62,7 +62,7 @@ Status CudaExecutor::tryWords() {
   const cuda::Error error = driver.cuStreamBatchMemOp(rescue_, std::size(both), both, 0);
   (void)driver.cuStreamSynchronize(rescue_);  // what has been enqueued is through before the words may go
   if (error == cuda::kErrorNotSupported) {
-    return invalidUsage("streams of CUDA device ", device_->ordinal(),
+    return invalidUsage(ErrorCode::ExecutorImpossible, "streams of CUDA device ", device_->ordinal(),
                         " cannot wait for words in memory (cuStreamBatchMemOp is not supported), and so not for other "
                         "ranks");
   }
@@ -300,6 +300,7 @@ Status CudaExecutor::endLendingNow(uint64_t key) {
   const bool failed = comm_.watchdog().aborting();
   if (!order_.idle() && !(failed && letGo(kLetGoMs))) {
     return invalidUsage(
+        ErrorCode::StillInUse,
         "calls that may use the registered memory are still under way; synchronize their streams first");
   }
   parts_->lending.end(key, failed);

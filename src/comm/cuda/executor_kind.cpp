@@ -11,7 +11,8 @@ bool asksForProxy() { return configText("TUTTI_CUDA_EXECUTOR") == "proxy"; }
 
 Status checkExecutorName(const std::string& name) {
   if (name == "auto" || name == "resident" || name == "stream" || name == "proxy") return {};
-  return invalidUsage("TUTTI_CUDA_EXECUTOR='", name, "' is not auto, resident, stream or proxy");
+  return invalidUsage(ErrorCode::VariableValue, "TUTTI_CUDA_EXECUTOR='", name,
+                      "' is not auto, resident, stream or proxy");
 }
 
 Result<ExecutorKind> executorKind(const std::vector<PeerDescriptor>& descriptors, int lanes,
@@ -23,13 +24,14 @@ Result<ExecutorKind> executorKind(const std::vector<PeerDescriptor>& descriptors
   const bool streams = obstacle.empty();
   const std::string asked = configText("TUTTI_CUDA_EXECUTOR");
   if ((asked == "stream" || asked == "resident") && !streams) {
-    return invalidUsage("TUTTI_CUDA_EXECUTOR=", asked,
+    return invalidUsage(ErrorCode::ExecutorImpossible, "TUTTI_CUDA_EXECUTOR=", asked,
                         " needs all ranks on CUDA devices of one host that can use each other's memory: ", obstacle,
                         "; proxy does without");
   }
   if (asked == "resident") {
     if (lanes > 0) return ExecutorKind::Resident;
     return invalidUsage(
+        ErrorCode::ExecutorImpossible,
         "TUTTI_CUDA_EXECUTOR=resident needs no device shared by processes, and room for all ranks' blocks on their "
         "devices");
   }

@@ -117,7 +117,7 @@ Status JointLaunch::takeSeats(std::vector<cuda::ResidentMemory*>* taken) const {
   const auto take = [&](cuda::ResidentMemory* memory) -> Status {
     uint32_t offered = LaunchSeat::Offered;
     if (!memory->seat.state.compare_exchange_strong(offered, LaunchSeat::Taken, std::memory_order_acq_rel)) {
-      return remoteError("a rank has left the call before the launch that was to carry it");
+      return remoteError(ErrorCode::LeftEarly, "a rank has left the call before the launch that was to carry it");
     }
     taken->push_back(memory);
     return {};

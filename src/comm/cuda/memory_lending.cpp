@@ -40,7 +40,8 @@ Status MemoryLending::awaitReading(const PeerDescriptor& peer, Deadline deadline
 
 Status MemoryLending::open(const PeerDescriptor& owner, const std::string& offered, Deadline deadline) {
   cuda::IpcOffer offer;
-  if (offered.size() != sizeof offer) return remoteError("rank ", owner.info.rank, " offers no memory");
+  if (offered.size() != sizeof offer)
+    return remoteError(ErrorCode::PeerMemoryGone, "rank ", owner.info.rank, " offers no memory");
   std::memcpy(&offer, offered.data(), sizeof offer);
   TUTTI_TRY(awaitReading(owner, deadline));
   TUTTI_ASSIGN(cuda::IpcMemory opened, cuda::IpcMemory::open(device_, offer));
@@ -68,7 +69,7 @@ Status MemoryLending::awaitReaders(uint64_t key, Deadline deadline, const std::f
   const Deadline afterFailure = Deadline::inMs(kReadersAfterFailureMs);
   while (const std::optional<int> reader = exchange_ != nullptr ? exchange_->reader(key) : std::nullopt) {
     if (deadline.passed() || (failed() && afterFailure.passed())) {
-      return timeoutError("rank ", *reader,
+      return timeoutError(ErrorCode::MemoryStillOpen, "rank ", *reader,
                           " still has the registered memory open, so it must not be freed yet; call "
                           "again to wait for that rank, or free the memory when it has ended");
     }

@@ -102,7 +102,7 @@ void CudaProxy::endJob(const Submitted& job) {
   const cuda::CudaScope scope(*device_);
   Status status = job.ready == nullptr ? ops_.write(replayed_, 1) : ops_.write(gate_, job.number);
   if (status.ok()) status = ops_.flush();
-  if (!status.ok()) TUTTI_WARN("cuda", status.message());
+  if (!status.ok()) TUTTI_WARN("cuda", status.text());
   open();
 }
 

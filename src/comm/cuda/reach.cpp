@@ -97,7 +97,8 @@ Status cutRefused(int rank, const std::string& told, const std::vector<PeerDescr
     }
   }
   if (reader.done()) return {};
-  return remoteError("rank ", rank, " tells what other devices' memory it can open in a way that makes no sense");
+  return remoteError(ErrorCode::Malformed, "rank ", rank,
+                     " tells what other devices' memory it can open in a way that makes no sense");
 }
 
 }  // namespace tutti

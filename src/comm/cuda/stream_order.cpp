@@ -26,21 +26,24 @@ Status StreamOrder::check(cuda::Stream stream) const {
   const cuda::Error error = driver.cuStreamIsCapturing(stream, &capture);
   if (error == cuda::kErrorCaptureImplicit) {
     return invalidUsage(
+        ErrorCode::CaptureBroken,
         "stream is the legacy default stream, on which nothing can be enqueued while a stream that is not "
         "cudaStreamNonBlocking is being captured");
   }
   if (error == cuda::kErrorInvalidHandle) {
-    return invalidArgument("stream is none of CUDA's, or has been destroyed");
+    return invalidArgument(ErrorCode::Stream, "stream is none of CUDA's, or has been destroyed");
   }
   TUTTI_TRY(cuda::check(driver, error, "cuStreamIsCapturing"));
   if (capture == cuda::kCaptureInvalidated) {
-    return invalidUsage("the capture of stream has been invalidated, by this thread or another; end it first");
+    return invalidUsage(ErrorCode::CaptureBroken,
+                        "the capture of stream has been invalidated, by this thread or another; end it first");
   }
   if (stream == nullptr || stream == cuda::kStreamLegacy || stream == cuda::kStreamPerThread) return {};
   cuda::Context context = nullptr;
   TUTTI_CUDA(driver, cuStreamGetCtx(stream, &context));
   if (context == device_->context()) return {};
   return invalidArgument(
+      ErrorCode::Stream,
       "stream is of another device or context; this communicator is on the primary context of CUDA device ",
       device_->ordinal());
 }

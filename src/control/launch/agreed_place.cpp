@@ -16,7 +16,9 @@ struct HostPort {
 
 /// "host:port" or "[address]:port".
 Result<HostPort> parseHostPort(const std::string& text) {
-  const auto bad = [&] { return invalidArgument("'", text, "' is not host:port or [address]:port"); };
+  const auto bad = [&] {
+    return invalidArgument(ErrorCode::AddressMalformed, "'", text, "' is not host:port or [address]:port");
+  };
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0) return bad();
   HostPort place;

@@ -76,10 +76,11 @@ Result<int64_t> number(const char* name, int64_t least, int64_t most) {
   int64_t parsed = 0;
   const char* end = value.data() + value.size();
   const auto [next, error] = std::from_chars(value.data(), end, parsed);
-  if (value.empty()) return invalidUsage(name, " is not set");
-  if (error != std::errc() || next != end) return invalidUsage(name, "='", value, "' is not a whole number");
+  if (value.empty()) return invalidUsage(ErrorCode::LauncherVariables, name, " is not set");
+  if (error != std::errc() || next != end)
+    return invalidUsage(ErrorCode::LauncherVariables, name, "='", value, "' is not a whole number");
   if (parsed < least || parsed > most) {
-    return invalidUsage(name, "=", parsed, " is outside ", least, "..", most);
+    return invalidUsage(ErrorCode::LauncherVariables, name, "=", parsed, " is outside ", least, "..", most);
   }
   return parsed;
 }
@@ -88,12 +89,13 @@ Result<Place> place(const char* launcher, const char* rankName, const char* size
   for (const char* name : {rankName, sizeName}) {
     if (text(name).empty()) {
       const char* other = name == rankName ? sizeName : rankName;
-      return invalidUsage(launcher, ": ", other, " is set but ", name, " is not");
+      return invalidUsage(ErrorCode::LauncherVariables, launcher, ": ", other, " is set but ", name, " is not");
     }
   }
   TUTTI_ASSIGN(const int64_t size, number(sizeName, 1, kMostRanks));
   TUTTI_ASSIGN(const int64_t rank, number(rankName, 0, kMostRanks - 1));
-  if (rank >= size) return invalidUsage(rankName, "=", rank, " is not below ", sizeName, "=", size);
+  if (rank >= size)
+    return invalidUsage(ErrorCode::LauncherVariables, rankName, "=", rank, " is not below ", sizeName, "=", size);
   return Place{static_cast<int>(rank), static_cast<int>(size)};
 }
 
@@ -101,14 +103,15 @@ Result<tuttiUniqueId> publishedId(const char* launcher, const std::string& hex) 
   std::vector<unsigned char> bytes;
   tuttiUniqueId id{};
   if (!fromHex(hex, &bytes) || bytes.size() != sizeof id)
-    return systemError(launcher, ": rank 0 published no unique id");
+    return systemError(ErrorCode::LauncherBroken, launcher, ": rank 0 published no unique id");
   std::memcpy(&id, bytes.data(), sizeof id);
   return id;
 }
 
 Status checkSecretOf(const std::string& where, bool oneHost) {
   if (oneHost || configText("TUTTI_ENCRYPT") != "1" || !configText("TUTTI_SECRET").empty()) return {};
-  return invalidUsage("TUTTI_ENCRYPT=1 needs a secret, and ranks of several hosts that meet at ", where,
+  return invalidUsage(ErrorCode::NotEncrypted,
+                      "TUTTI_ENCRYPT=1 needs a secret, and ranks of several hosts that meet at ", where,
                       " have none: set TUTTI_SECRET alike on all ranks (docs/security.md)");
 }
 
@@ -125,7 +128,8 @@ Result<LaunchInfo> meetAt(const FixedPlace& fixed, Deadline deadline) {
   if (info.nRanks == 1) return info;
   TUTTI_ASSIGN(const int64_t portSet, configInteger("TUTTI_PORT"));
   const int port = portSet != 0 ? static_cast<int>(portSet) : fixed.port;
-  if (port < 1 || port > 65535) return invalidUsage("port ", port, " is outside 1..65535; set TUTTI_PORT");
+  if (port < 1 || port > 65535)
+    return invalidUsage(ErrorCode::LauncherVariables, "port ", port, " is outside 1..65535; set TUTTI_PORT");
   TUTTI_TRY(checkSecretOf(cat(fixed.hosts.front(), ":", port), fixed.oneHost));
   MeetingPlace rendezvous = agreedPlace(fixed, port);
   if (info.rank == 0) {
@@ -136,7 +140,7 @@ Result<LaunchInfo> meetAt(const FixedPlace& fixed, Deadline deadline) {
     const Status opened = openRendezvousPlaceAt(addresses, rendezvous, patience);
     if (!opened.ok()) {
       const bool taken = opened.code() == tuttiSystemError;
-      return Status(opened.code(), cat("rank 0 cannot open the rendezvous: ", opened.message(),
+      return Status(opened.code(), cat("rank 0 cannot open the rendezvous: ", opened.text(),
                                        taken ? "; TUTTI_PORT chooses another port, the same on all ranks" : ""));
     }
     rendezvous.controlAddress = addressesOfOwnPlace(addresses);
@@ -157,16 +161,19 @@ Found tuttiRun() {
   TUTTI_ASSIGN(const Place here, place("tutti-run", "TUTTI_RANK", "TUTTI_NRANKS"));
   LaunchInfo info{"tutti-run", here.rank, here.nRanks, {}};
   if (here.nRanks == 1 && idText.empty()) return std::optional(info);
-  if (idText.empty()) return invalidUsage("tutti-run: TUTTI_RANK and TUTTI_NRANKS are set but TUTTI_UNIQUE_ID is not");
+  if (idText.empty())
+    return invalidUsage(ErrorCode::LauncherVariables,
+                        "tutti-run: TUTTI_RANK and TUTTI_NRANKS are set but TUTTI_UNIQUE_ID is not");
   std::vector<unsigned char> bytes;
   if (!fromHex(idText, &bytes) || bytes.size() != sizeof info.id) {
-    return invalidUsage("TUTTI_UNIQUE_ID is not ", 2 * sizeof info.id, " hexadecimal digits");
+    return invalidUsage(ErrorCode::LauncherVariables, "TUTTI_UNIQUE_ID is not ", 2 * sizeof info.id,
+                        " hexadecimal digits");
   }
   std::memcpy(&info.id, bytes.data(), sizeof info.id);
   wipe(bytes);
   wipe(idText);
   if (Result<MeetingPlace> rendezvous = decodeUniqueId(info.id); !rendezvous.ok()) {
-    return invalidUsage("TUTTI_UNIQUE_ID: ", rendezvous.status().message());
+    return invalidUsage(ErrorCode::LauncherVariables, "TUTTI_UNIQUE_ID: ", rendezvous.status().text());
   }
   return std::optional(info);
 }
@@ -181,7 +188,8 @@ Found torchrun(Deadline deadline) {
   fixed.launcher = "torchrun";
   TUTTI_ASSIGN(fixed.place, place("torchrun", "RANK", "WORLD_SIZE"));
   if (fixed.place.nRanks > 1) {
-    if (!address) return invalidUsage("torchrun: RANK and WORLD_SIZE are set but MASTER_ADDR is not");
+    if (!address)
+      return invalidUsage(ErrorCode::LauncherVariables, "torchrun: RANK and WORLD_SIZE are set but MASTER_ADDR is not");
     fixed.hosts = {text("MASTER_ADDR")};
     fixed.oneHost = isThisHost(fixed.hosts.front()) || allRanksHere(fixed.place.nRanks);
     TUTTI_ASSIGN(const int64_t ownPort, configInteger("TUTTI_PORT"));

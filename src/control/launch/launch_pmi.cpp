@@ -72,7 +72,8 @@ class Launcher {
     int type = 0;
     socklen_t bytes = sizeof type;
     if (getsockopt(static_cast<int>(fd), SOL_SOCKET, SO_TYPE, &type, &bytes) != 0)
-      return invalidUsage("PMI_FD=", fd, " is no connection with the launcher (", std::strerror(errno),
+      return invalidUsage(ErrorCode::LauncherVariables, "PMI_FD=", fd, " is no connection with the launcher (",
+                          std::strerror(errno),
                           "): what starts the program under mpiexec has to leave that descriptor open");
     fd_ = static_cast<int>(fd);
     return {};
@@ -84,7 +85,8 @@ class Launcher {
     int port = 0;
     for (const char c : where.substr(colon == std::string::npos ? where.size() : colon + 1))
       port = c >= '0' && c <= '9' && port < 65536 ? port * 10 + c - '0' : 65536;
-    if (port < 1 || port > 65535) return invalidUsage("PMI_PORT='", where, "' is not host:port");
+    if (port < 1 || port > 65535)
+      return invalidUsage(ErrorCode::LauncherVariables, "PMI_PORT='", where, "' is not host:port");
     TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, resolveHost(where.substr(0, colon), port));
     const int left = deadline.leftMs(1 << 30);
     const timeval limit{left / 1000, left % 1000 * 1000};
@@ -97,7 +99,7 @@ class Launcher {
       error = errno;
     }
     fd_ = -1;
-    return errnoError(error, cat("pmi: cannot connect to the launcher at PMI_PORT=", where));
+    return errnoError(ErrorCode::LauncherBroken, error, cat("pmi: cannot connect to the launcher at PMI_PORT=", where));
   }
 
   /// Rank and size come over the connection.
@@ -108,16 +110,17 @@ class Launcher {
       *value = std::atoi(field(line, value == &place_.rank ? "rank" : "size").c_str());
     }
     if (place_.rank < 0 || place_.rank >= place_.nRanks)
-      return systemError("pmi: the launcher says rank ", place_.rank, " of ", place_.nRanks);
+      return systemError(ErrorCode::LauncherBroken, "pmi: the launcher says rank ", place_.rank, " of ", place_.nRanks);
     return readLine("set", deadline).status();  // debug
   }
 
   /// Send a command; the answer's line.  The connection ends where they no longer understand each other.
   Result<std::string> ask(const std::string& command, const char* expected, Deadline deadline) {
     const std::string line = cat("cmd=", command, "\n");
-    if (fd_ < 0) return systemError("pmi: the connection with the launcher was lost before");
+    if (fd_ < 0) return systemError(ErrorCode::LauncherBroken, "pmi: the connection with the launcher was lost before");
     if (::send(fd_, line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
-      return lost(errnoError(errno, cat("pmi: cannot send '", command, "' to the launcher")));
+      return lost(
+          errnoError(ErrorCode::LauncherBroken, errno, cat("pmi: cannot send '", command, "' to the launcher")));
     return readLine(expected, deadline);
   }
 
@@ -129,12 +132,13 @@ class Launcher {
       constexpr int kLookMs = 1000;
       if (::poll(&ready, 1, deadline.leftMs(kLookMs)) == 0) {
         if (!deadline.passed()) continue;
-        return lost(timeoutError("pmi: '", expected, "' has not come from the launcher before the deadline",
+        return lost(timeoutError(ErrorCode::LauncherSilent, "pmi: '", expected,
+                                 "' has not come from the launcher before the deadline",
                                  std::strcmp(expected, "barrier_out") == 0 ? "; have all ranks been started?" : ""));
       }
       const ssize_t n = ::recv(fd_, some, sizeof some, MSG_DONTWAIT);
       if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-      if (n < 0) return lost(errnoError(errno, "pmi: cannot hear the launcher"));
+      if (n < 0) return lost(errnoError(ErrorCode::LauncherBroken, errno, "pmi: cannot hear the launcher"));
       if (n == 0) return lost(remoteError("pmi: the launcher has ended while '", expected, "' was awaited"));
       unread_.append(some, static_cast<size_t>(n));
       if (unread_.size() > kMostLineBytes) return lost(remoteError("pmi: the launcher sends no lines"));

@@ -85,7 +85,8 @@ class Client {
     const bool number = value->type == kUint32;
     const uint32_t size = number ? value->data.uint32 : 0;
     std::free(value);
-    if (!number || size == 0) return systemError("pmix: the server gives no number for ", kJobSize);
+    if (!number || size == 0)
+      return systemError(ErrorCode::LauncherBroken, "pmix: the server gives no number for ", kJobSize);
     return size;
   }
 
@@ -111,7 +112,8 @@ class Client {
     info[1].value.data.integer = deadline.leftMs(1 << 30) / 1000 + 1;
     const bool limited = deadline.ns() != Deadline::never().ns();
     const PmixStatus status = library_.PMIx_Fence(nullptr, 0, info, limited ? 2 : 1);
-    if (status == kErrorTimeout) return timeoutError("pmix: not all ranks came to the fence before the deadline");
+    if (status == kErrorTimeout)
+      return timeoutError(ErrorCode::LauncherSilent, "pmix: not all ranks came to the fence before the deadline");
     return status == kSuccess ? Status() : problem("PMIx_Fence", status);
   }
 
@@ -121,7 +123,8 @@ class Client {
     const std::string text = isText ? value->data.string : "";
     if (isText) std::free(value->data.string);
     std::free(value);
-    if (!isText) return systemError("pmix: rank ", rank, " published something else under ", key);
+    if (!isText)
+      return systemError(ErrorCode::LauncherBroken, "pmix: rank ", rank, " published something else under ", key);
     return text;
   }
 
@@ -136,7 +139,7 @@ class Client {
     return value;
   }
   Status problem(const std::string& what, PmixStatus status) const {
-    return systemError("pmix: ", what, " failed: ", library_.PMIx_Error_string(status));
+    return systemError(ErrorCode::LauncherBroken, "pmix: ", what, " failed: ", library_.PMIx_Error_string(status));
   }
 
   const Library& library_;
@@ -157,7 +160,7 @@ Found pmix(Deadline deadline) {
   if (text("PMIX_NAMESPACE").empty() || text("PMIX_RANK").empty()) {
     if (!several) return std::optional<LaunchInfo>();
     return invalidUsage(
-        "OMPI_COMM_WORLD_SIZE=", expected,
+        ErrorCode::PmixMissing, "OMPI_COMM_WORLD_SIZE=", expected,
         ", but PMIX_NAMESPACE and PMIX_RANK are not set, by which ranks of mpirun meet (Open MPI 3 or newer); ",
         "use tutti-run or srun, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT");
   }
@@ -165,6 +168,7 @@ Found pmix(Deadline deadline) {
   if (loaded == nullptr) {
     if (expected == "1") return std::optional<LaunchInfo>();
     return invalidUsage(
+        ErrorCode::PmixMissing,
         "PMIX_NAMESPACE is set, but libpmix.so.2, by which ranks of mpirun and srun meet, cannot be loaded; "
         "install it (Debian and Ubuntu: libpmix2), or put its folder in LD_LIBRARY_PATH");
   }
@@ -174,9 +178,10 @@ Found pmix(Deadline deadline) {
   TUTTI_ASSIGN(const bool server, client.open());
   if (!server) {
     if (several) {
-      return invalidUsage(
-          "OMPI_COMM_WORLD_SIZE=", expected, ", but no PMIx server answers for PMIX_NAMESPACE=", text("PMIX_NAMESPACE"),
-          "; can this process reach mpirun's folder PMIX_SERVER_TMPDIR=", text("PMIX_SERVER_TMPDIR"), "?");
+      return invalidUsage(ErrorCode::PmixMissing, "OMPI_COMM_WORLD_SIZE=", expected,
+                          ", but no PMIx server answers for PMIX_NAMESPACE=", text("PMIX_NAMESPACE"),
+                          "; can this process reach mpirun's folder PMIX_SERVER_TMPDIR=", text("PMIX_SERVER_TMPDIR"),
+                          "?");
     }
     TUTTI_DEBUG("bootstrap", "PMIX_NAMESPACE is set, but no PMIx server answers");
     return std::optional<LaunchInfo>();

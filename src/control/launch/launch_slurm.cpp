@@ -63,9 +63,11 @@ Found slurm(Deadline deadline) {
     const char* listVariable = text("SLURM_STEP_NODELIST").empty() ? "SLURM_JOB_NODELIST" : "SLURM_STEP_NODELIST";
     const std::string nodes = text(listVariable), launcher = text("SLURM_LAUNCH_NODE_IPADDR");
     const std::string first = firstSlurmHost(nodes);
-    if (!nodes.empty() && first.empty()) return invalidUsage(listVariable, "='", nodes, "' is not a list of nodes");
+    if (!nodes.empty() && first.empty())
+      return invalidUsage(ErrorCode::LauncherVariables, listVariable, "='", nodes, "' is not a list of nodes");
     if (first.empty() && launcher.empty()) {
-      return invalidUsage("slurm: neither SLURM_STEP_NODELIST nor SLURM_LAUNCH_NODE_IPADDR is set");
+      return invalidUsage(ErrorCode::LauncherVariables,
+                          "slurm: neither SLURM_STEP_NODELIST nor SLURM_LAUNCH_NODE_IPADDR is set");
     }
     // Rank 0 runs on the first node of the step; srun itself may have been called elsewhere, but often was not.
     fixed.oneHost = singleSlurmHost(nodes);

@@ -18,7 +18,8 @@ const sockaddr_in6* v6(const sockaddr_storage* s) { return reinterpret_cast<cons
 bool parsePort(std::string_view text, int* port) { return parseNumber(text, port) && *port >= 1 && *port <= 65535; }
 
 Status notAnAddress(std::string_view text) {
-  return invalidArgument("'", text.substr(0, 100), "' is not an address such as 10.0.0.7:4021 or [fd00::7]:4021");
+  return invalidArgument(ErrorCode::AddressMalformed, "'", text.substr(0, 100),
+                         "' is not an address such as 10.0.0.7:4021 or [fd00::7]:4021");
 }
 
 /// The index of the interface named behind '%', by name or number.
@@ -38,7 +39,8 @@ Result<SocketAddress> parseV6(std::string_view text, std::string_view host, int 
     const std::string scope(host.substr(percent + 1));
     v6(&address.storage)->sin6_scope_id = scopeOf(scope);
     if (v6(&address.storage)->sin6_scope_id == 0) {
-      return systemError("address ", text.substr(0, 100), ": this host has no interface '", scope.substr(0, 32), "'");
+      return systemError(ErrorCode::NoInterface, "address ", text.substr(0, 100), ": this host has no interface '",
+                         scope.substr(0, 32), "'");
     }
   }
   address.storage.ss_family = AF_INET6;
@@ -105,14 +107,15 @@ Result<SocketAddress> parseAddress(std::string_view text) {
 }
 
 Result<std::vector<SocketAddress>> parseControlAddress(const ControlAddress& controlAddress) {
-  if (controlAddress.empty()) return invalidArgument("a control address without any address");
+  if (controlAddress.empty())
+    return invalidArgument(ErrorCode::AddressMalformed, "a control address without any address");
   if (controlAddress.size() > kControlAddressMostBytes) {
-    return invalidArgument("a control address of ", controlAddress.size(), " bytes; the most is ",
-                           kControlAddressMostBytes);
+    return invalidArgument(ErrorCode::AddressMalformed, "a control address of ", controlAddress.size(),
+                           " bytes; the most is ", kControlAddressMostBytes);
   }
   const std::vector<std::string> parts = split(controlAddress, ',');
   if (parts.size() > kControlAddressMostAddresses)
-    return invalidArgument("a control address of ", parts.size(), " addresses");
+    return invalidArgument(ErrorCode::AddressMalformed, "a control address of ", parts.size(), " addresses");
   std::vector<SocketAddress> addresses;
   Status elsewhere;  // an interface of another host: the other addresses may still do
   for (const std::string& part : parts) {
@@ -137,7 +140,8 @@ Result<std::vector<SocketAddress>> resolveHost(const std::string& host, int port
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const int error = getaddrinfo(host.c_str(), cat(port).c_str(), &hints, &found);
-  if (error != 0) return systemError("cannot find the address of host '", host, "': ", gai_strerror(error));
+  if (error != 0)
+    return systemError(ErrorCode::HostUnknown, "cannot find the address of host '", host, "': ", gai_strerror(error));
   std::vector<SocketAddress> addresses;
   for (const addrinfo* a = found; a != nullptr; a = a->ai_next) {
     if (a->ai_family != AF_INET && a->ai_family != AF_INET6) continue;
@@ -147,7 +151,8 @@ Result<std::vector<SocketAddress>> resolveHost(const std::string& host, int port
     addresses.push_back(address);
   }
   freeaddrinfo(found);
-  if (addresses.empty()) return systemError("host '", host, "' has neither an IPv4 nor an IPv6 address");
+  if (addresses.empty())
+    return systemError(ErrorCode::HostUnknown, "host '", host, "' has neither an IPv4 nor an IPv6 address");
   return addresses;
 }
 

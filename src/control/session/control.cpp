@@ -52,7 +52,8 @@ Status Control::Impl::waitFor(Visit* visit, Deadline deadline, const std::string
     case Woken::Aborted: return aborted();
     case Woken::TooLate: break;
   }
-  return timeoutError("rank ", request.rank, " of ", request.nRanks, " waited until its deadline for ", what);
+  return timeoutError(ErrorCode::Timeout, "rank ", request.rank, " of ", request.nRanks,
+                      " waited until its deadline for ", what);
 }
 
 Status Control::Impl::blame(Visit* visit, int suspect, const Status& tooLate) {
@@ -61,7 +62,7 @@ Status Control::Impl::blame(Visit* visit, int suspect, const Status& tooLate) {
   const Woken woken = wait(visit, Deadline::at(nowNs() + kBlameNs + kVerdictNs), [] { return false; });
   if (woken != Woken::Failed) return tooLate;
   const Status verdict = failure();
-  return {verdict.code(), cat(verdict.message(), " (", tooLate.message(), ")")};
+  return {verdict.code(), cat(verdict.text(), " (", tooLate.message(), ")")};
 }
 
 Status Control::Impl::failure() const {
@@ -71,7 +72,8 @@ Status Control::Impl::failure() const {
 }
 
 Status Control::Impl::aborted() const {
-  return remoteError("rank ", request.rank, " of ", request.nRanks, " was told to abort while it waited");
+  return remoteError(ErrorCode::Aborted, "rank ", request.rank, " of ", request.nRanks,
+                     " was told to abort while it waited");
 }
 
 // ---- Coming up and going
@@ -90,7 +92,8 @@ Status Control::Impl::comeUp(Deadline deadline, const std::function<Status()>& w
     case Woken::Failed: status = failure(); break;
     case Woken::Aborted: status = aborted(); break;
     case Woken::TooLate:
-      status = timeoutError("rank ", request.rank, ": not all ", request.nRanks, " ranks came before the deadline");
+      status = timeoutError(ErrorCode::RanksMissing, "rank ", request.rank, ": not all ", request.nRanks,
+                            " ranks came before the deadline");
       break;
   }
   if (status.ok()) {
@@ -109,7 +112,8 @@ Status Control::Impl::comeUp(Deadline deadline, const std::function<Status()>& w
 Status Control::Impl::unwrapInfos() {
   for (const std::string& info : io.bootstrap->infos(member)) {
     Result<UnwrappedInfo> unwrapped = unwrapInfo(info);
-    if (!unwrapped.ok()) return remoteError("rank ", infos.size(), ": ", unwrapped.status().message());
+    if (!unwrapped.ok())
+      return remoteError(ErrorCode::Malformed, "rank ", infos.size(), ": ", unwrapped.status().text());
     infos.push_back(std::move(unwrapped->blob));
     presences.push_back(std::move(unwrapped->presence));
   }
@@ -193,7 +197,7 @@ Result<Decision> Control::agree(const Vote& vote, Among among, Deadline deadline
     while (!ended()) TUTTI_TRY(impl_->awaitDecision(&visit, deadline, stop));
   }
   if (agreement.decided().epoch == impl_->agreedEpoch) {
-    return remoteError("rank ", impl_->request.rank, " is excluded: rank ", agreement.excludedBy(),
+    return remoteError(ErrorCode::Excluded, "rank ", impl_->request.rank, " is excluded: rank ", agreement.excludedBy(),
                        " goes on without it, because it was told to, or has lost the connection");
   }
   impl_->agreedEpoch = agreement.decided().epoch;
@@ -210,7 +214,7 @@ Status Control::Impl::awaitDecision(Visit* visit, Deadline deadline, const std::
   if (io.outOfMemory) return noMemory();
   if (stop != nullptr && stop->load(std::memory_order_relaxed) != 0) return aborted();
   if (deadline.passed()) {
-    return timeoutError("rank ", request.rank, " of ", request.nRanks,
+    return timeoutError(ErrorCode::NoAgreement, "rank ", request.rank, " of ", request.nRanks,
                         " waited until its deadline for the agreement of survivors, and for ranks ",
                         listRanks(io.bootstrap->agreement(member).waitingOn()),
                         "; all that live and are not excluded must call");
@@ -290,8 +294,9 @@ void Control::Impl::onTimer() {
     const Ended process = ended.front();
     ended.erase(ended.begin());
     if (!io.bootstrap->endIsDeath(member, process.rank)) continue;
-    io.bootstrap->reportFailure(member, {process.rank, remoteError("rank ", process.rank, " (process ", process.pid,
-                                                                   " on this host) has died")});
+    io.bootstrap->reportFailure(
+        member, {process.rank, remoteError(ErrorCode::RankGone, "rank ", process.rank, " (process ", process.pid,
+                                           " on this host) has died")});
   }
 }
 

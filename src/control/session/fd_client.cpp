@@ -16,7 +16,7 @@ namespace {
 using namespace fdwire;
 
 // Both have proven the secret when they met.
-Status cutOff() { return remoteError("it has left this communicator"); }
+Status cutOff() { return remoteError(ErrorCode::LeftEarly, "it has left this communicator"); }
 
 /// The descriptor in a message, if there is exactly one and the text is the expected one.
 Result<Fd> receiveDescriptor(int socket, const std::string& expected) {
@@ -39,7 +39,8 @@ Result<Fd> receiveDescriptor(int socket, const std::string& expected) {
     received.reset(fd);
   }
   if (!sameBytes({text, static_cast<size_t>(n)}, expected)) return cutOff();
-  if (!received.valid()) return systemError("no descriptor came with the answer (too many open files?)");
+  if (!received.valid())
+    return systemError(ErrorCode::TooManyFiles, "no descriptor came with the answer (too many open files?)");
   return received;
 }
 
@@ -62,7 +63,8 @@ Result<Fd> FdFetch::poll() {
 /// Nothing while the server's queue is full: more ranks than it has looked at yet.
 Status FdFetch::connect() {
   const std::string& key = request_.key;
-  if (key.empty() || key.size() > kMaxFdKeyBytes) return invalidUsage("a descriptor key of ", key.size(), " bytes");
+  if (key.empty() || key.size() > kMaxFdKeyBytes)
+    return invalidUsage(ErrorCode::Usage, "a descriptor key of ", key.size(), " bytes");
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return errnoError(errno, "cannot open a Unix socket");
   const std::string& server = request_.serverName;
@@ -70,10 +72,11 @@ Status FdFetch::connect() {
   const socklen_t bytes = abstractAddress(server, &address);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) {
     if (errno == EAGAIN || errno == EINTR) return {};
-    if (errno == ECONNREFUSED) return remoteError("nobody listens on its Unix socket ", server, " any more");
+    if (errno == ECONNREFUSED)
+      return remoteError(ErrorCode::PeerClosed, "nobody listens on its Unix socket ", server, " any more");
     return errnoError(errno, cat("cannot connect to Unix socket ", server));
   }
-  if (!sameUser(fd.get())) return remoteError("Unix socket ", server, " belongs to another user");
+  if (!sameUser(fd.get())) return remoteError(ErrorCode::Stranger, "Unix socket ", server, " belongs to another user");
   socket_ = OwnFd(std::move(fd));
   watch_ = reactor_.add(socket_.get(), EPOLLIN, [this](uint32_t) { onReadable(); });
   return watch_ != 0 ? Status() : errnoError(errno, "cannot watch a Unix socket");

@@ -52,7 +52,8 @@ void FdServer::dismiss(const CommId& commId) {
 
 Status FdServer::serve(const CommId& commId, const std::string& key, int fd) {
   const auto community = communities_.find(commId);
-  if (community == communities_.end()) return invalidUsage("descriptor '", key, "' for a communicator that has ended");
+  if (community == communities_.end())
+    return invalidUsage(ErrorCode::Finalized, "descriptor '", key, "' for a communicator that has ended");
   if (key.empty() || key.size() > kMaxFdKeyBytes) return invalidUsage("a descriptor key of ", key.size(), " bytes");
   if (community->second.served.count(key) != 0) return invalidUsage("descriptor '", key, "' is already served");
   Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));

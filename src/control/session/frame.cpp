@@ -35,9 +35,10 @@ Status FrameReader::advance(size_t n) {
   };
   length_ = number(0);
   if (number(4) != crc32c(header_.data(), 4))
-    return remoteError("what came is no message of this version of Tutti, or was damaged on its way");
+    return remoteError(ErrorCode::Malformed,
+                       "what came is no message of this version of Tutti, or was damaged on its way");
   if (length_ > maxBytes_)
-    return remoteError("a message of ", length_, " bytes was announced; the most is ", maxBytes_);
+    return remoteError(ErrorCode::Malformed, "a message of ", length_, " bytes was announced; the most is ", maxBytes_);
   haveHeader_ = true;
   received_ = 0;
   return {};

@@ -110,11 +110,11 @@ Result<std::vector<InterfaceAddress>> listInterfaces() {
 Result<std::vector<SocketAddress>> chooseAddresses(const std::vector<InterfaceAddress>& all, const std::string& names,
                                                    const std::string& family) {
   if (!family.empty() && family != "inet" && family != "inet6") {
-    return invalidUsage("TUTTI_SOCKET_FAMILY='", family, "' is neither inet nor inet6");
+    return invalidUsage(ErrorCode::VariableValue, "TUTTI_SOCKET_FAMILY='", family, "' is neither inet nor inet6");
   }
   const NameFilter filter(names);
   if (!names.empty() && filter.names.empty()) {
-    return invalidUsage("TUTTI_SOCKET_IFNAME='", names, "' names no interface");
+    return invalidUsage(ErrorCode::VariableValue, "TUTTI_SOCKET_IFNAME='", names, "' names no interface");
   }
   std::vector<InterfaceAddress> chosen;
   for (const InterfaceAddress& a : all) {
@@ -122,8 +122,8 @@ Result<std::vector<SocketAddress>> chooseAddresses(const std::vector<InterfaceAd
     if (named && familyAllowed(a.address, family)) chosen.push_back(a);
   }
   if (chosen.empty()) {
-    return invalidUsage("no network interface matches TUTTI_SOCKET_IFNAME='", names, "' and TUTTI_SOCKET_FAMILY='",
-                        family, "'; up are: ", describe(all));
+    return invalidUsage(ErrorCode::NoInterfaceMatches, "no network interface matches TUTTI_SOCKET_IFNAME='", names,
+                        "' and TUTTI_SOCKET_FAMILY='", family, "'; up are: ", describe(all));
   }
   const bool userOrder = !filter.names.empty() && !filter.exclude;
   const auto rank = [&](const InterfaceAddress& a) {

@@ -61,7 +61,7 @@ Status OpenPlaces::keep(std::shared_ptr<Session> session, const CommId& commId, 
         std::thread([this, session = std::move(session), commId, deadline] { wait(session.get(), commId, deadline); });
   } catch (const std::exception& e) {
     places_.erase(key);
-    return systemError("cannot start a thread: ", e.what());
+    return systemError(ErrorCode::NoThread, "cannot start a thread: ", e.what());
   }
   return {};
 }

@@ -22,7 +22,7 @@ Result<std::vector<SocketAddress>> everyAddress(int port) {
     any.setPort(port);
     addresses.push_back(any);
   }
-  if (addresses.empty()) return systemError("this host has no network interface that is up");
+  if (addresses.empty()) return systemError(ErrorCode::NoInterface, "this host has no network interface that is up");
   return addresses;
 }
 
@@ -59,7 +59,9 @@ Result<std::vector<SocketAddress>> loopbackAddresses(int port) {
     addresses.push_back(a.address);
     addresses.back().setPort(port);
   }
-  if (addresses.empty()) return systemError("this host has no loopback address that is up; as root: ip link set lo up");
+  if (addresses.empty())
+    return systemError(ErrorCode::NoInterface,
+                       "this host has no loopback address that is up; as root: ip link set lo up");
   return addresses;
 }
 

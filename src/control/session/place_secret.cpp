@@ -33,7 +33,7 @@ Result<Fd> connectToPlace(const std::string& name) {
   const socklen_t bytes = fdwire::abstractAddress(name, &address);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) return Fd();
   if (!fdwire::sameUser(fd.get())) {
-    return systemError("the abstract Unix socket ", name, ", where ranks of user ", geteuid(),
+    return systemError(ErrorCode::AddressInUse, "the abstract Unix socket ", name, ", where ranks of user ", geteuid(),
                        " get their secret, belongs to another user; set TUTTI_SECRET alike on all ranks");
   }
   return fd;
@@ -44,7 +44,7 @@ Result<Secret> askForSecret(int fd, const std::string& where) {
   Answer answer{};
   const ssize_t n = ::recv(fd, answer.data(), answer.size(), 0);
   if (n >= 1 && answer[0] == kNotTold) {
-    return invalidUsage("the rendezvous at ", where,
+    return invalidUsage(ErrorCode::SecretDiffers, "the rendezvous at ", where,
                         " has a secret by TUTTI_SECRET, which this rank lacks; set TUTTI_SECRET alike on all ranks");
   }
   if (n != ssize_t{answer.size()}) return Secret();
@@ -115,10 +115,10 @@ Result<Secret> fetchPlaceSecret(const CommId& commId, const std::string& where, 
       if (!secret.empty()) return secret;
     }
     if (stop != nullptr && stop->load(std::memory_order_relaxed) != 0)
-      return remoteError("was told to abort while it waited for the rendezvous at ", where);
+      return remoteError(ErrorCode::Aborted, "was told to abort while it waited for the rendezvous at ", where);
     if (deadline.passed()) {
-      return timeoutError("got no answer from the rendezvous at ", where, " (no process of user ", geteuid(),
-                          " serves it on this host: abstract Unix socket ", name,
+      return timeoutError(ErrorCode::RendezvousSilent, "got no answer from the rendezvous at ", where,
+                          " (no process of user ", geteuid(), " serves it on this host: abstract Unix socket ", name,
                           "); check that rank 0 runs, here and as this user, or set TUTTI_SECRET alike on all ranks");
     }
     ::usleep(kAskAgainMs * 1000);

@@ -82,7 +82,7 @@ Status Control::Impl::over() const {
 PendingFd Control::fetch(int peer, const std::string& key) {
   const JoinRequest& me = impl_->request;
   if (peer < 0 || peer >= me.nRanks)
-    return failing(*impl_, invalidArgument("peer ", peer, " is outside 0..", me.nRanks - 1));
+    return failing(*impl_, invalidArgument(ErrorCode::RankOutOfRange, "peer ", peer, " is outside 0..", me.nRanks - 1));
   const Presence& there = impl_->presences[static_cast<size_t>(peer)];
   if (there.domain.empty() || there.domain != impl_->presences[static_cast<size_t>(me.rank)].domain) {
     return failing(*impl_, systemError("rank ", peer, " cannot hand descriptors to rank ", me.rank,
@@ -102,7 +102,8 @@ PendingFd Control::fetch(int peer, const std::string& key) {
     // Why its socket is gone may be known soon, and better.
     if (newsUntilNs == 0) newsUntilNs = now + kNewsNs;
     if (now < newsUntilNs) return Fd();
-    return remoteError("rank ", rank, " cannot fetch '", key, "' from rank ", peer, ": ", fetched.status().message());
+    return remoteError(ErrorCode::PeerMemoryGone, "rank ", rank, " cannot fetch '", key, "' from rank ", peer, ": ",
+                       fetched.status().text());
   });
 }
 

@@ -31,7 +31,7 @@ std::string wrapInfo(const Presence& presence, std::string_view blob) {
 Result<UnwrappedInfo> unwrapInfo(std::string_view info) {
   UnwrappedInfo unwrapped;
   if (!takeShort(&info, &unwrapped.presence.domain) || !takeShort(&info, &unwrapped.presence.unixName)) {
-    return remoteError("its description of ", info.size(), " bytes is cut short");
+    return remoteError(ErrorCode::Malformed, "its description of ", info.size(), " bytes is cut short");
   }
   unwrapped.blob = info;
   return unwrapped;

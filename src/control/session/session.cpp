@@ -65,7 +65,7 @@ Status Session::Impl::open(const std::vector<SocketAddress>& addresses, int64_t 
   network = std::make_unique<SocketNetwork>(*reactor, timeoutMs > 0 ? std::min(timeoutMs, goneMs) : goneMs, notify);
   TUTTI_ASSIGN(const int64_t encrypts, configInteger("TUTTI_ENCRYPT"));
   if (const Status found = Gcm::available(); encrypts == 1 && !found.ok())
-    return invalidUsage("TUTTI_ENCRYPT=1: ", found.message());
+    return invalidUsage(ErrorCode::NotEncrypted, "TUTTI_ENCRYPT=1: ", found.text());
   bootstrap = std::make_unique<BootstrapNode>(*network, notify, encrypts == 1);
   network->setMachine(bootstrap.get());
   std::vector<SocketAddress> bound;
@@ -95,7 +95,7 @@ Status Session::Impl::startThread() {
       run();
     });
   } catch (const std::exception& e) {
-    status = systemError("cannot start a thread: ", e.what());
+    status = systemError(ErrorCode::NoThread, "cannot start a thread: ", e.what());
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return status;
@@ -236,7 +236,7 @@ Status Session::tell(const JoinRequest& given, const Failure& why, Deadline dead
   bootstrap.forgetNotice(notice);
   if (told) return {};
   if (trouble.code() == tuttiInvalidUsage) return trouble;
-  return timeoutError("the rendezvous at ", request.rendezvous,
+  return timeoutError(ErrorCode::RendezvousSilent, "the rendezvous at ", request.rendezvous,
                       " cannot be told: ", trouble.ok() ? "it did not answer in time" : trouble.message());
 }
 
@@ -244,13 +244,14 @@ Result<std::unique_ptr<Control>> Session::join(JoinRequest request, Deadline dea
                                                const std::atomic<uint32_t>* abort,
                                                std::function<void(const Failure&)> onFailure,
                                                const std::function<Status()>& whyAborted) {
-  if (request.nRanks < 1) return invalidArgument("a communicator of ", request.nRanks, " ranks");
+  if (request.nRanks < 1)
+    return invalidArgument(ErrorCode::RankOutOfRange, "a communicator of ", request.nRanks, " ranks");
   if (request.rank < 0 || request.rank >= request.nRanks) {
-    return invalidArgument("rank ", request.rank, " is outside 0..", request.nRanks - 1);
+    return invalidArgument(ErrorCode::RankOutOfRange, "rank ", request.rank, " is outside 0..", request.nRanks - 1);
   }
   if (request.secretOfUser) {
     Result<Secret> secret = fetchPlaceSecret(request.commId, request.rendezvous, deadline, abort);
-    if (!secret.ok()) return Status(secret.status().code(), cat("rank ", request.rank, " ", secret.status().message()));
+    if (!secret.ok()) return Status(secret.status().code(), cat("rank ", request.rank, " ", secret.status().text()));
     request.secret = *secret;
   }
   std::unique_ptr<Control> control(new Control);

@@ -52,7 +52,8 @@ void SocketNetwork::tryNext(LinkId id, Link& link) {
   }
   if (!link.attempts.empty()) return;
   const bool refused = link.refusals > 0 && link.otherProblems == 0;
-  failed_.emplace_back(id, remoteError(refused ? kNobodyListens : "cannot connect to ", link.problems));
+  failed_.emplace_back(
+      id, remoteError(ErrorCode::CannotReach, refused ? kNobodyListens : "cannot connect to ", link.problems));
   reactor_.wake();
 }
 

@@ -27,7 +27,8 @@ bool isScarce(int error) { return error == EMFILE || error == ENFILE || error ==
 /// The system gives a silent connection up with the last that it has heard of the way there.
 Status lost(int error) {
   const bool silent = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == EHOSTDOWN;
-  return {silent ? tuttiTimeout : tuttiRemoteError, cat("connection lost: ", std::strerror(error))};
+  const std::string text = cat("connection lost: ", std::strerror(error));
+  return silent ? timeoutError(ErrorCode::Timeout, text) : remoteError(ErrorCode::ConnectionLost, text);
 }
 
 OwnFd spareDescriptor() { return OwnFd(Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC))); }
@@ -193,7 +194,7 @@ void SocketNetwork::readMessages(LinkId id) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
     if (n < 0) return fail(id, lost(errno));
-    if (n == 0) return fail(id, remoteError(kClosedByPeer));
+    if (n == 0) return fail(id, remoteError(ErrorCode::PeerClosed, kClosedByPeer));
     if (const Status s = link->reader.advance(static_cast<size_t>(n)); !s.ok()) return fail(id, s);
     if (!link->reader.complete()) continue;
     ++messages;

@@ -61,12 +61,12 @@ Status tell(const MeetingPlace& place, int rank, int nRanks, const Failure& why,
 Status findTwin(int port, const MeetingPlace& place, Deadline deadline) {
   MeetingPlace twin = place;
   twin.controlAddress = cat("127.0.0.1:", port, ",[::1]:", port);  // which every place has
-  const Status why = invalidUsage("two processes open the rendezvous at port ", port,
+  const Status why = invalidUsage(ErrorCode::LauncherVariables, "two processes open the rendezvous at port ", port,
                                   ", which only rank 0 does: give every rank its own number");
   const Status told = tell(twin, 0, kMaxRanks, {0, why}, deadline);
   if (told.ok()) return why;
   if (told.code() != tuttiInvalidUsage) return {};
-  return invalidUsage("port ", port,
+  return invalidUsage(ErrorCode::LauncherVariables, "port ", port,
                       " has a rendezvous of the same job with another secret: is rank 0 there twice, "
                       "with different values of TUTTI_SECRET?");
 }
@@ -91,7 +91,8 @@ void tellRendezvousPlace(const MeetingPlace& place, int rank, int nRanks, const 
   if (nRanks == 1) return closeRendezvousPlace(place.commId);
   const Deadline deadline = Deadline::inMs(kTellMs);
   const bool possible = rank >= 0 && rank < nRanks;
-  const Failure failure{possible ? rank : -1, remoteError("rank ", rank, " cannot join: ", why.message())};
+  const Failure failure{possible ? rank : -1,
+                        remoteError(ErrorCode::CannotJoin, "rank ", rank, " cannot join: ", why.text())};
   const Status told = tell(place, rank, nRanks, failure, deadline);
   if (!told.ok())
     TUTTI_INFO("bootstrap", "the other ranks do not hear that rank ", rank, " cannot join: ", told.message());
@@ -116,15 +117,17 @@ tuttiUniqueId encodeUniqueId(const MeetingPlace& place) {
 Result<MeetingPlace> decodeUniqueId(const tuttiUniqueId& id) {
   static const tuttiUniqueId kZero{};
   if (std::memcmp(&id, &kZero, sizeof id) == 0) {
-    return invalidArgument("the unique id is all zero: it did not come from the rank that called tuttiGetUniqueId");
+    return invalidArgument(ErrorCode::UniqueIdInvalid,
+                           "the unique id is all zero: it did not come from the rank that called tuttiGetUniqueId");
   }
   if (std::memcmp(id.internal, kMagic, sizeof kMagic - 1) != 0) {
-    return invalidArgument("these are not the bytes of a unique id made by tuttiGetUniqueId");
+    return invalidArgument(ErrorCode::UniqueIdInvalid,
+                           "these are not the bytes of a unique id made by tuttiGetUniqueId");
   }
   const char format = id.internal[sizeof kMagic - 1];
   if (format != kMagic[sizeof kMagic - 1] && format != kOfUser) {
-    return invalidArgument("the unique id was made by another version of Tutti (format ", int{format}, ", here ",
-                           int{kMagic[sizeof kMagic - 1]}, ")");
+    return invalidArgument(ErrorCode::UniqueIdInvalid, "the unique id was made by another version of Tutti (format ",
+                           int{format}, ", here ", int{kMagic[sizeof kMagic - 1]}, ")");
   }
   MeetingPlace place;
   place.secretOfUser = format == kOfUser;
@@ -136,13 +139,13 @@ Result<MeetingPlace> decodeUniqueId(const tuttiUniqueId& id) {
   const std::string_view field(id.internal + kControlAddressAt, kControlAddressBytes);
   const size_t end = std::min(field.find('\0'), field.size());
   if (field.find_first_not_of('\0', end) != std::string_view::npos) {
-    return invalidArgument("the unique id is damaged: there are bytes behind its address");
+    return invalidArgument(ErrorCode::UniqueIdInvalid, "the unique id is damaged: there are bytes behind its address");
   }
   place.controlAddress = field.substr(0, end);
   // An address on an interface that only the other host has is not an error of the id.
   const Status parsed = asStatus(parseControlAddress(place.controlAddress));
   if (parsed.code() == tuttiInvalidArgument) {
-    return invalidArgument("the unique id is damaged: ", parsed.message());
+    return invalidArgument(ErrorCode::UniqueIdInvalid, "the unique id is damaged: ", parsed.message());
   }
   return place;
 }
@@ -177,11 +180,11 @@ Result<MeetingPlace> openSealedUniqueId(const Secret& shared, std::string_view s
   tuttiUniqueId id{};
   Mac mac{};
   if (sealed.size() != sizeof id.internal + mac.size())
-    return remoteError("a sealed unique id of ", sealed.size(), " bytes");
+    return remoteError(ErrorCode::Malformed, "a sealed unique id of ", sealed.size(), " bytes");
   std::memcpy(id.internal, sealed.data(), sizeof id.internal);
   std::memcpy(mac.data(), sealed.data() + sizeof id.internal, mac.size());
   if (!sameDigest(mac, macOfSealed(shared, id)))
-    return remoteError("a unique id that is not as its rank has sealed it");
+    return remoteError(ErrorCode::Malformed, "a unique id that is not as its rank has sealed it");
   hideSecret(shared, &id);
   Result<MeetingPlace> place = decodeUniqueId(id);
   wipe(id.internal, sizeof id.internal);

@@ -76,10 +76,12 @@ Status deviceFree(void* memory) {
     const std::lock_guard lock(t.mutex);
     const auto found = t.byAddress.find(addressOf(memory));
     if (found == t.byAddress.end()) {
-      return invalidArgument("ptr ", memory, " was not returned by tuttiMemAlloc, or is already free");
+      return invalidArgument(ErrorCode::NotOurMemory, "ptr ", memory,
+                             " was not returned by tuttiMemAlloc, or is already free");
     }
     if (found->second.use_count() > 1) {
-      return invalidUsage("ptr ", memory, " is still registered with a communicator; deregister it first");
+      return invalidUsage(ErrorCode::StillInUse, "ptr ", memory,
+                          " is still registered with a communicator; deregister it first");
     }
     gone = std::move(found->second);
     t.byAddress.erase(found);
@@ -93,6 +95,7 @@ Status deviceFree(void* memory) {
     const std::lock_guard lock(t.mutex);
     t.byAddress[addressOf(memory)] = std::move(gone);
     return invalidUsage(
+        ErrorCode::StillInUse,
         "memory cannot be freed while a stream of its device is being captured; the driver has invalidated that "
         "capture");
   }

@@ -28,7 +28,7 @@ Result<std::shared_ptr<CudaDevice>> CudaDevice::open(Device ordinal) {
   int count = 0;
   TUTTI_CUDA(*d, cuDeviceGetCount(&count));
   if (ordinal < 0 || ordinal >= count) {
-    return invalidArgument("there is no CUDA device ", ordinal, "; the driver shows ", count);
+    return invalidArgument(ErrorCode::NoSuchDevice, "there is no CUDA device ", ordinal, "; the driver shows ", count);
   }
   const BesideCaptures beside(*d);
   std::shared_ptr<CudaDevice> device(new CudaDevice(*d, ordinal));
@@ -48,7 +48,8 @@ Status CudaDevice::readAttributes() {
   int unified = 0;
   TUTTI_CUDA(driver_, cuDeviceGetAttribute(&unified, kAttributeUnifiedAddressing, ordinal_));
   if (unified == 0) {
-    return invalidUsage("CUDA device ", ordinal_, " has no unified addressing, without which it has pinned memory ",
+    return invalidUsage(ErrorCode::NoCudaDriver, "CUDA device ", ordinal_,
+                        " has no unified addressing, without which it has pinned memory ",
                         "at other addresses than the host");
   }
   int major = 0, minor = 0, clockKHz = 0, busBits = 0;
@@ -113,17 +114,19 @@ bool CudaDevice::elsewhereOnDevice(const void* address) const {
 Status CudaDevice::checkUsable(const void* address, const char* name) const {
   TUTTI_ASSIGN(const MemoryInfo info, memoryInfo(address));
   if (info.kind == MemoryInfo::Kind::Pageable && !pageableAccess_) {
-    return invalidArgument(name, " ", address, " is pageable host memory, which CUDA device ", ordinal_,
+    return invalidArgument(ErrorCode::BufferNotOnDevice, name, " ", address,
+                           " is pageable host memory, which CUDA device ", ordinal_,
                            " cannot reach; pass device, managed or pinned memory");
   }
   if (info.kind == MemoryInfo::Kind::Pinned && elsewhereOnDevice(address)) {
-    return invalidArgument(name, " ", address, " is pinned host memory that CUDA device ", ordinal_,
+    return invalidArgument(ErrorCode::BufferNotOnDevice, name, " ", address, " is pinned host memory that CUDA device ",
+                           ordinal_,
                            " has at another address (write-combined or registered); pass memory of cudaHostAlloc "
                            "without cudaHostAllocWriteCombined");
   }
   if (info.kind == MemoryInfo::Kind::OnDevice && info.device != ordinal_) {
-    return invalidArgument(name, " ", address, " is ", describe(info), ", but this communicator is on device ",
-                           ordinal_);
+    return invalidArgument(ErrorCode::BufferNotOnDevice, name, " ", address, " is ", describe(info),
+                           ", but this communicator is on device ", ordinal_);
   }
   return {};
 }
@@ -186,7 +189,7 @@ Result<DeviceMemory> DeviceMemory::take(std::shared_ptr<const CudaDevice> device
   const Error error = stream != nullptr && device->hasPools() ? driver.cuMemAllocAsync(&memory.address_, bytes, *stream)
                                                               : driver.cuMemAlloc(&memory.address_, bytes);
   if (error == kErrorOutOfMemory) {
-    return systemError("CUDA device ", device->ordinal(), " has no ", bytes, " bytes left");
+    return systemError(ErrorCode::NoDeviceMemory, "CUDA device ", device->ordinal(), " has no ", bytes, " bytes left");
   }
   TUTTI_TRY(check(driver, error, "an allocation of device memory"));
   memory.device_ = std::move(device);

@@ -21,20 +21,23 @@ Error get(GetProcAddress find, const char* name, int version, Member* member) {
 
 Result<Driver> load() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return invalidUsage("there is no CUDA driver: ", dlerror());
+  if (library == nullptr) return invalidUsage(ErrorCode::NoCudaDriver, "there is no CUDA driver: ", dlerror());
   void* symbol = dlsym(library, "cuGetProcAddress_v2");
-  if (symbol == nullptr) return invalidUsage("the CUDA driver is older than 12.0: it has no cuGetProcAddress_v2");
+  if (symbol == nullptr)
+    return invalidUsage(ErrorCode::NoCudaDriver, "the CUDA driver is older than 12.0: it has no cuGetProcAddress_v2");
   GetProcAddress find;
   std::memcpy(&find, &symbol, sizeof find);
   Driver d;
-#define TUTTI_CUDA_GET(name, version, parameters)                                                         \
-  if (const Error error = get(find, #name, version, &d.name); error != kSuccess) {                        \
-    return invalidUsage("the CUDA driver has no " #name " of version ", version, " (error ", error, ")"); \
+#define TUTTI_CUDA_GET(name, version, parameters)                                                                     \
+  if (const Error error = get(find, #name, version, &d.name); error != kSuccess) {                                    \
+    return invalidUsage(ErrorCode::NoCudaDriver, "the CUDA driver has no " #name " of version ", version, " (error ", \
+                        error, ")");                                                                                  \
   }
   TUTTI_CUDA_FUNCTIONS(TUTTI_CUDA_GET)
 #undef TUTTI_CUDA_GET
   if (const Error error = d.cuInit(0); error != kSuccess) {
-    return invalidUsage("the CUDA driver does not start: ", check(d, error, "cuInit").message());
+    return invalidUsage(ErrorCode::NoCudaDriver,
+                        "the CUDA driver does not start: ", check(d, error, "cuInit").message());
   }
   return d;
 }
@@ -46,7 +49,8 @@ Result<const Driver*> driver() {
   static const pid_t process = getpid();
   if (!loaded.ok()) return loaded.status();
   if (process != getpid()) {
-    return invalidUsage("the CUDA driver was started before this process was forked, and does not work in it; ",
+    return invalidUsage(ErrorCode::Forked,
+                        "the CUDA driver was started before this process was forked, and does not work in it; ",
                         "fork first, or start processes anew (spawn)");
   }
   return &*loaded;

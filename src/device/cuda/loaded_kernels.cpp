@@ -22,8 +22,8 @@ Status LoadedKernels::load(const KernelSet& kernels) {
   const Driver& driver = device_->driver();
   const Error error = driver.cuModuleLoadData(&module_, kernels.image);
   if (error != kSuccess) {
-    return invalidUsage("this build has no kernels of ", kernels.what, " for CUDA device ", device_->ordinal(),
-                        " (error ", error, "; see the build options cuda and gpu_archs)");
+    return invalidUsage(ErrorCode::NoKernels, "this build has no kernels of ", kernels.what, " for CUDA device ",
+                        device_->ordinal(), " (error ", error, "; see the build options cuda and gpu_archs)");
   }
   functions_.resize(kernels.names.size());
   for (size_t k = 0; k < functions_.size(); ++k) {

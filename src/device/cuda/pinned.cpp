@@ -24,7 +24,8 @@ Result<PinnedMemory> PinnedMemory::allocate(std::shared_ptr<const CudaDevice> de
   const CudaScope scope(*device);
   void* data = nullptr;
   const Error error = device->driver().cuMemHostAlloc(&data, bytes, kHostAllocPortable);
-  if (error == kErrorOutOfMemory) return systemError("there is no pinned memory of ", bytes, " bytes left");
+  if (error == kErrorOutOfMemory)
+    return systemError(ErrorCode::NoPinnedMemory, "there is no pinned memory of ", bytes, " bytes left");
   TUTTI_TRY(check(device->driver(), error, "cuMemHostAlloc"));
   memory.device_ = std::move(device);
   memory.data_ = static_cast<std::byte*>(data);

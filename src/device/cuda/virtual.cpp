@@ -72,7 +72,7 @@ Result<DevicePages> DevicePages::create(std::shared_ptr<const CudaDevice> device
   const AllocationProperties properties = propertiesOn(*device);
   const Error error = driver.cuMemCreate(&pages.handle_, pages.bytes_, &properties, 0);
   if (error == kErrorOutOfMemory) {
-    return systemError("CUDA device ", device->ordinal(), " has no ", bytes, " bytes left");
+    return systemError(ErrorCode::NoDeviceMemory, "CUDA device ", device->ordinal(), " has no ", bytes, " bytes left");
   }
   TUTTI_TRY(check(driver, error, "cuMemCreate"));
   pages.held_ = true;
@@ -87,7 +87,9 @@ Result<DevicePages> DevicePages::behind(std::shared_ptr<const CudaDevice> device
   DevicePages pages;
   Address base = 0;
   const bool found = driver.cuMemRetainAllocationHandle(&pages.handle_, const_cast<void*>(address)) == kSuccess;
-  if (!found) return invalidArgument(address, " is not in a mapping of the driver's virtual memory management");
+  if (!found)
+    return invalidArgument(ErrorCode::NotOurMemory, address,
+                           " is not in a mapping of the driver's virtual memory management");
   pages.held_ = true;
   pages.device_ = std::move(device);
   TUTTI_CUDA(driver, cuMemGetAddressRange(&base, &pages.bytes_, addressOf(address)));

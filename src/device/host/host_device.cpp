@@ -17,7 +17,8 @@ class HostDevice final : public Device {
   Result<tuttiStream_t> ownStream() override { return tuttiStream_t{}; }
   Result<void*> allocate(size_t bytes) override {
     void* memory = bytes == 0 ? nullptr : ::operator new(bytes, std::nothrow);
-    if (memory == nullptr && bytes != 0) return systemError("the host has no ", bytes, " bytes left");
+    if (memory == nullptr && bytes != 0)
+      return systemError(ErrorCode::NoMemory, "the host has no ", bytes, " bytes left");
     return memory;
   }
   void release(void* memory) noexcept override { ::operator delete(memory); }

@@ -63,7 +63,8 @@ Result<void*> hostAlloc(size_t bytes) {
   if (bytes == 0) return static_cast<void*>(nullptr);
   const std::optional<size_t> available = availableBytes();
   if (bytes > PTRDIFF_MAX / 2 || (available && bytes > *available)) {
-    return systemError("no memory for ", bytes, " bytes: ", available.value_or(0), " bytes are available");
+    return systemError(ErrorCode::NoMemory, "no memory for ", bytes, " bytes: ", available.value_or(0),
+                       " bytes are available");
   }
   Allocation a;
   a.bytes = bytes;
@@ -92,7 +93,8 @@ Status hostFree(void* ptr) {
     const std::lock_guard lock(t.mutex);
     const auto at = t.byAddress.find(reinterpret_cast<uintptr_t>(ptr));
     if (at == t.byAddress.end()) {
-      return invalidArgument("ptr ", ptr, " was not returned by tuttiMemAlloc, or is already free");
+      return invalidArgument(ErrorCode::NotOurMemory, "ptr ", ptr,
+                             " was not returned by tuttiMemAlloc, or is already free");
     }
     gone = std::move(at->second);
     t.frees.fetch_add(1, std::memory_order_release);
@@ -120,7 +122,8 @@ Result<Fd> hostShare(const AllocationId& id) {
   Table& t = table();
   const std::lock_guard lock(t.mutex);
   const auto at = t.addressOf.find(id);
-  if (at == t.addressOf.end()) return invalidUsage("memory was freed while an operation used it");
+  if (at == t.addressOf.end())
+    return invalidUsage(ErrorCode::StillInUse, "memory was freed while an operation used it");
   Fd copy(fcntl(t.byAddress.at(at->second).fd.get(), F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) return errnoError(errno, "duplicating a memfd");
   return copy;

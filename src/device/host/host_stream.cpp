@@ -27,7 +27,7 @@ Result<std::unique_ptr<HostStream>> HostStream::create() {
   try {
     stream->thread_ = std::thread([s = stream.get()] { s->work(); });
   } catch (const std::exception& error) {
-    return systemError("cannot start a thread for a host stream: ", error.what());
+    return systemError(ErrorCode::NoThread, "cannot start a thread for a host stream: ", error.what());
   }
   return stream;
 }

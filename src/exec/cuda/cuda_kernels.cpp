@@ -98,8 +98,8 @@ Status CudaKernels::loadModules() {
     cuda::Module module = nullptr;
     const Status status = cuda::check(device_->driver(), device_->driver().cuModuleLoadData(&module, *image), "");
     if (!status.ok()) {
-      return invalidUsage("this build of Tutti has no kernels for CUDA device ", device_->ordinal(),
-                          " (see the build options cuda and gpu_archs): ", status.message());
+      return invalidUsage(ErrorCode::NoKernels, "this build of Tutti has no kernels for CUDA device ",
+                          device_->ordinal(), " (see the build options cuda and gpu_archs): ", status.message());
     }
     modules_.push_back(module);
   }

@@ -50,10 +50,13 @@ class LaneWriter {
 
  private:
   Status add(const BoundOp& bound) {
-    if (!bound.parts.empty()) return invalidUsage("blocks take messages of one chunk, or of chunks side by side");
+    if (!bound.parts.empty())
+      return invalidUsage(ErrorCode::AlgorithmDoesNotFit,
+                          "blocks take messages of one chunk, or of chunks side by side");
     if (bound.sources.size() + bound.from.size() > kMostLinks || bound.to.size() > kMostLinks) {
-      return invalidUsage("an op with ", bound.sources.size(), " sources, ", bound.from.size(), " senders and ",
-                          bound.to.size(), " receivers is too much for a block, which takes ", kMostLinks);
+      return invalidUsage(ErrorCode::AlgorithmDoesNotFit, "an op with ", bound.sources.size(), " sources, ",
+                          bound.from.size(), " senders and ", bound.to.size(),
+                          " receivers is too much for a block, which takes ", kMostLinks);
     }
     WalkOp op{};
     op.bytes = bound.bytes;
@@ -69,7 +72,8 @@ class LaneWriter {
     addReceivers(bound, &op);
     parts_.ops.push_back(op);
     if (parts_.links.size() > kMostLinks) {
-      return invalidUsage("a lane with more than ", kMostLinks, " peers is too much for a block");
+      return invalidUsage(ErrorCode::AlgorithmDoesNotFit, "a lane with more than ", kMostLinks,
+                          " peers is too much for a block");
     }
     return {};
   }

@@ -167,6 +167,7 @@ TEST_CASE("a default is refused for what the environment is refused for, and may
       {"TUTTI_RANK", {nullptr, nullptr, "environment alone"}},
       {"TUTTI_NRANKS", {nullptr, nullptr, "environment alone"}},
       {"TUTTI_LOCAL_RANK", {nullptr, nullptr, "environment alone"}},
+      {"TUTTI_TERMINAL", {nullptr, nullptr, "environment alone"}},
       {"TUTTI_HOME", {nullptr, nullptr, "environment alone"}},
       {"TUTTI_HOSTID", {nullptr, "here"}},
   };
