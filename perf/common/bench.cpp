@@ -277,9 +277,22 @@ double Bench::timeFreshCalls(std::vector<double>* callTimesUs) {
     finish();
     const double us = nowUs() - start;
     elapsed += us;
-    if (options_.perIteration && i >= options_.skipIterations) callTimesUs->push_back(us / options_.aggregate);
+    if (options_.wantsCallTimes() && i >= options_.skipIterations) callTimesUs->push_back(us / options_.aggregate);
   }
   return elapsed / options_.iterations / options_.aggregate;
+}
+
+// For the band of a picture: after the calls that are timed together, which reading the clock would slow.
+void Bench::timeSingly(std::vector<double>* callTimesUs) {
+  meetBeforeTiming();
+  double last = nowUs();
+  for (int i = 0; i < options_.iterations; ++i) {
+    complete();
+    finish();
+    const double now = nowUs();
+    callTimesUs->push_back((now - last) / options_.aggregate);
+    last = now;
+  }
 }
 
 // Microseconds per call.
@@ -297,6 +310,7 @@ double Bench::timeCalls(std::vector<double>* callTimesUs) {
   }
   finish();
   const double elapsed = options_.cpuTime ? threadCpuUs() - cpuStart : nowUs() - start;
+  if (options_.wantsCallTimes() && !options_.perIteration) timeSingly(callTimesUs);
   return elapsed / options_.iterations / options_.aggregate;
 }
 
@@ -325,11 +339,11 @@ Measurement Bench::measure(int root, size_t bytes, bool inPlace) {
 // Brings the ranks' figures together: every thread ends with the same.
 void Bench::average(Measurement* m, size_t wrong) {
   struct Figures {
-    double time, min, max, p99, cv;
+    double time, min, max, p99, cv, p10, p90;
     size_t wrong;
   };
   const Spread s = spreadOf(m->callTimesUs);
-  std::vector<Figures> mine(ranks_.size(), {m->timeUs, s.minUs, s.maxUs, s.p99Us, s.cvPercent, 0});
+  std::vector<Figures> mine(ranks_.size(), {m->timeUs, s.minUs, s.maxUs, s.p99Us, s.cvPercent, s.p10Us, s.p90Us, 0});
   mine[0].wrong = wrong;
   const std::vector<Figures> all = world_.gather(thread_, mine);
   const auto over = [&](double Figures::*field) {
@@ -348,7 +362,8 @@ void Bench::average(Measurement* m, size_t wrong) {
     return sum / static_cast<double>(all.size());
   };
   m->timeUs = over(&Figures::time);
-  m->spread = {over(&Figures::min), over(&Figures::max), over(&Figures::p99), over(&Figures::cv)};
+  m->spread = {over(&Figures::min), over(&Figures::max), over(&Figures::p99),
+               over(&Figures::cv),  over(&Figures::p10), over(&Figures::p90)};
   if (options_.checks > 0) {
     m->wrong = 0;
     for (const Figures& f : all) *m->wrong += f.wrong;

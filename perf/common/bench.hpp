@@ -52,6 +52,7 @@ class Bench {
   size_t verifyBlock(const Rank& rank, const Block& block, uint32_t seed) const;
   Measurement measure(int root, size_t bytes, bool inPlace);
   double timeCalls(std::vector<double>* callTimesUs);
+  void timeSingly(std::vector<double>* callTimesUs);
   double timeFreshCalls(std::vector<double>* callTimesUs);
   void complete();
   std::optional<Expectation> expectation() const;

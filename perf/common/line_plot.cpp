@@ -10,7 +10,7 @@ namespace tutti::perf {
 namespace {
 
 constexpr double kWidth = 960, kHeight = 560;
-constexpr double kLeft = 92, kRight = 32, kTop = 88, kBottom = 76;
+constexpr double kLeft = 112, kRight = 32, kTop = 88, kBottom = 76;
 constexpr const char* kColours[] = {"#0b62a4", "#d9541a", "#2a8c4a", "#7d3c98",
                                     "#b8860b", "#117a8b", "#c2185b", "#555555"};
 
@@ -39,13 +39,6 @@ std::string escape(const std::string& text) {
   return out;
 }
 
-std::string sizeName(double bytes) {
-  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  int unit = 0;
-  for (; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
-  return format("%g %s", bytes, units[unit]);
-}
-
 struct Axes {
   double leastLog = 0, mostLog = 1;      // of sizes, base 2
   double leastValue = 0, mostValue = 1;  // their decimal logarithms if `logarithmic`
@@ -65,13 +58,19 @@ const char* dashOf(const PlotLine& line, size_t index) {
   return line.dashed || index >= std::size(kColours) ? " stroke-dasharray='8 4'" : "";
 }
 
-std::string drawAxes(const Axes& a, const std::vector<double>& ticks, const std::string& valueName) {
+/// One label for each tick: all in one unit where the axis is linear.
+std::string tickText(double value, const LinePlot& plot) {
+  if (plot.logarithmic) return readable(value, plot.unit);
+  return format("%g %s", value, plot.unit.c_str());
+}
+
+std::string drawAxes(const Axes& a, const std::vector<double>& ticks, const LinePlot& plot) {
   std::string s;
   for (double t : ticks) {
     s += format("<line x1='%.1f' y1='%.1f' x2='%.1f' y2='%.1f' class='grid'/>\n", kLeft, a.y(t), kWidth - kRight,
                 a.y(t));
     s += format("<text x='%.1f' y='%.1f' class='tick' text-anchor='end'>", kLeft - 10, a.y(t) + 5);
-    s += (t >= 1e5 ? format("%.0f", t) : format("%g", t)) + "</text>\n";  // no mixture of 100000 and 1e+06
+    s += tickText(t, plot) + "</text>\n";
   }
   const int first = static_cast<int>(std::ceil(a.leastLog - 1e-9)),
             last = static_cast<int>(std::floor(a.mostLog + 1e-9));
@@ -89,7 +88,15 @@ std::string drawAxes(const Axes& a, const std::vector<double>& ticks, const std:
   return s + format(
                  "<text transform='translate(28 %.1f) rotate(-90)' class='label' text-anchor='middle'>"
                  "%s</text>\n",
-                 (kTop + kHeight - kBottom) / 2, escape(valueName).c_str());
+                 (kTop + kHeight - kBottom) / 2, escape(plot.valueName).c_str());
+}
+
+std::string drawBand(const Axes& a, const PlotLine& line, size_t index) {
+  if (line.band.empty()) return "";
+  std::string s = format("<polygon fill='%s' fill-opacity='0.18' points='", colourOf(index));
+  for (const PlotRange& r : line.band) s += format("%.1f,%.1f ", a.x(r.bytes), a.y(r.high));
+  for (auto r = line.band.rbegin(); r != line.band.rend(); ++r) s += format("%.1f,%.1f ", a.x(r->bytes), a.y(r->low));
+  return s + "'/>\n";
 }
 
 std::string drawLine(const Axes& a, const PlotLine& line, size_t index, const std::string& unit) {
@@ -98,25 +105,40 @@ std::string drawLine(const Axes& a, const PlotLine& line, size_t index, const st
       format("<polyline fill='none' stroke='%s' stroke-width='2.5'%s points='", colour, dashOf(line, index));
   for (const PlotPoint& p : line.points) s += format("%.1f,%.1f ", a.x(p.bytes), a.y(p.value));
   s += "'/>\n";
+  if (!line.marks) return s;
   for (const PlotPoint& p : line.points) {
-    s += format("<circle cx='%.1f' cy='%.1f' r='3.5' fill='%s'><title>%s, %s: %.4g %s</title></circle>\n", a.x(p.bytes),
-                a.y(p.value), colour, escape(line.name).c_str(), sizeName(p.bytes).c_str(), p.value, unit.c_str());
+    s += format("<circle cx='%.1f' cy='%.1f' r='3.5' fill='%s'><title>%s, %s: %s</title></circle>\n", a.x(p.bytes),
+                a.y(p.value), colour, escape(line.name).c_str(), sizeName(p.bytes).c_str(),
+                readable(p.value, unit).c_str());
   }
   return s;
 }
 
-std::string drawLegend(const std::vector<PlotLine>& lines) {
-  size_t longest = 0;
+constexpr double kLegendRow = 24;
+
+/// Columns of the legend, which stands below the picture, where it hides nothing.
+size_t legendColumns(const std::vector<PlotLine>& lines) {
+  size_t longest = 1;
   for (const PlotLine& line : lines) longest = std::max(longest, line.name.size());
-  std::string s =
-      format("<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' rx='4' fill='#fff' fill-opacity='0.8'/>\n", kLeft + 8,
-             kTop + 1, 74 + 7.8 * static_cast<double>(longest), 22.0 * static_cast<double>(lines.size()) + 4);
-  double y = kTop + 18;
+  const double width = 70 + 8.2 * static_cast<double>(longest);
+  return std::max<size_t>(1, static_cast<size_t>((kWidth - kLeft - kRight) / width));
+}
+
+double legendHeight(const std::vector<PlotLine>& lines) {
+  const size_t columns = legendColumns(lines), rows = (lines.size() + columns - 1) / columns;
+  return kLegendRow * static_cast<double>(rows) + 12;
+}
+
+std::string drawLegend(const std::vector<PlotLine>& lines) {
+  const size_t columns = legendColumns(lines);
+  const double width = (kWidth - kLeft - kRight) / static_cast<double>(columns);
+  std::string s;
   for (size_t i = 0; i < lines.size(); ++i) {
-    s += format("<line x1='%.1f' y1='%.1f' x2='%.1f' y2='%.1f' stroke='%s' stroke-width='2.5'%s/>\n", kLeft + 16, y - 5,
-                kLeft + 56, y - 5, colourOf(i), dashOf(lines[i], i));
-    s += format("<text x='%.1f' y='%.1f' class='legend'>%s</text>\n", kLeft + 66, y, escape(lines[i].name).c_str());
-    y += 22;
+    const double x = kLeft + width * static_cast<double>(i % columns);
+    const double y = kHeight + 14 + kLegendRow * static_cast<double>(i / columns);
+    s += format("<line x1='%.1f' y1='%.1f' x2='%.1f' y2='%.1f' stroke='%s' stroke-width='2.5'%s/>\n", x, y - 5, x + 40,
+                y - 5, colourOf(i), dashOf(lines[i], i));
+    s += format("<text x='%.1f' y='%.1f' class='legend'>%s</text>\n", x + 50, y, escape(lines[i].name).c_str());
   }
   return s;
 }
@@ -130,6 +152,10 @@ Axes axesOf(const LinePlot& plot, std::vector<double>* ticks) {
       lowest = std::min(lowest, p.value);
       highest = std::max(highest, p.value);
     }
+    for (const PlotRange& r : l.band) {
+      lowest = std::min(lowest, r.low);
+      highest = std::max(highest, r.high);
+    }
   }
   if (most <= 0) least = most = 1;
   Axes a{std::log2(least), std::log2(most), 0, 1, plot.logarithmic && highest > 0 && lowest > 0};
@@ -140,7 +166,11 @@ Axes axesOf(const LinePlot& plot, std::vector<double>* ticks) {
   if (a.logarithmic) {
     a.leastValue = std::floor(std::log10(lowest));
     a.mostValue = std::max(a.leastValue + 1, std::ceil(std::log10(highest)));
-    for (double e = a.leastValue; e <= a.mostValue; ++e) ticks->push_back(std::pow(10.0, e));
+    const bool few = a.mostValue - a.leastValue <= 2;
+    for (double e = a.leastValue; e <= a.mostValue; ++e) {
+      for (double factor : {1.0, 2.0, 5.0})
+        if (factor < 2 || (few && e < a.mostValue)) ticks->push_back(factor * std::pow(10.0, e));
+    }
   } else {
     *ticks = niceTicks(highest * 1.04, 8);
     a.mostValue = ticks->back();
@@ -149,6 +179,30 @@ Axes axesOf(const LinePlot& plot, std::vector<double>* ticks) {
 }
 
 }  // namespace
+
+std::string sizeName(double bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  for (; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
+  return format("%g %s", bytes, units[unit]);
+}
+
+std::string readable(double value, const std::string& unit) {
+  struct Unit {
+    double size;
+    const char* name;
+  };
+  constexpr Unit kTimes[] = {{1e6, "s"}, {1e3, "ms"}, {1, "us"}, {1e-3, "ns"}};
+  constexpr Unit kRates[] = {{1e3, "TB/s"}, {1, "GB/s"}, {1e-3, "MB/s"}, {1e-6, "kB/s"}, {1e-9, "B/s"}};
+  const auto in = [&](const auto& units) {
+    for (const Unit& u : units)
+      if (value >= u.size * (1 - 1e-9)) return format("%.4g %s", value / u.size, u.name);
+    return format("%.4g %s", value, unit.c_str());
+  };
+  if (unit == "us") return in(kTimes);
+  if (unit == "GB/s") return in(kRates);
+  return format("%.4g %s", value, unit.c_str());
+}
 
 std::vector<double> niceTicks(double most, int parts) {
   if (!(most > 0)) most = 1;
@@ -167,15 +221,17 @@ std::vector<double> niceTicks(double most, int parts) {
 std::string toSvg(const LinePlot& plot) {
   std::vector<double> ticks;
   const Axes a = axesOf(plot, &ticks);
+  const double height = kHeight + legendHeight(plot.lines);
   std::string s = format("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %g %g' width='%g' height='%g'>\n",
-                         kWidth, kHeight, kWidth, kHeight);
+                         kWidth, height, kWidth, height);
   s += "<style>text{font-family:'Helvetica Neue',Arial,'Liberation Sans','DejaVu Sans',sans-serif;fill:#222}"
        ".title{font-size:24px;font-weight:600}.sub{font-size:14px;fill:#666}.tick{font-size:14px;fill:#444}"
        ".label{font-size:16px}.legend{font-size:15px}.grid{stroke:#e4e4e4}.axis{stroke:#444;fill:none;stroke-width:1.5}"
        "</style>\n<rect width='100%' height='100%' fill='#fff'/>\n";
   s += format("<text x='%.1f' y='40' class='title'>%s</text>\n", kLeft, escape(plot.title).c_str());
   s += format("<text x='%.1f' y='66' class='sub'>%s</text>\n", kLeft, escape(plot.subtitle).c_str());
-  s += drawAxes(a, ticks, plot.valueName);
+  s += drawAxes(a, ticks, plot);
+  for (size_t i = 0; i < plot.lines.size(); ++i) s += drawBand(a, plot.lines[i], i);
   for (size_t i = 0; i < plot.lines.size(); ++i) s += drawLine(a, plot.lines[i], i, plot.unit);
   return s + drawLegend(plot.lines) + "</svg>\n";
 }

@@ -38,6 +38,7 @@ struct Options {
   bool timestamps = false;
   std::string jsonPath;
   std::string plotPath;
+  bool wantsCallTimes() const { return perIteration || !plotPath.empty(); }
   bool reportMemory = false;
   size_t misalignBytes = 0;  // -u: buffers begin this far behind an aligned address
   bool fresh = false;        // new data before each timed call, outside of the time

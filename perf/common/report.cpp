@@ -80,6 +80,12 @@ void addSpread(Json* row, const char* prefix, const std::optional<Measurement>& 
       {"min", s.minUs}, {"max", s.maxUs}, {"p99", s.p99Us}, {"cv", s.cvPercent}, {"times", m->callTimesUs}};
 }
 
+// Not among nccl-tests' fields: between which times 8 of 10 calls were.
+void addBand(Json* row, const char* prefix, const std::optional<Measurement>& m) {
+  if (m && m->spread.p10Us > 0)
+    (*row)[std::string(prefix) + "_band"] = {{"p10", m->spread.p10Us}, {"p90", m->spread.p90Us}};
+}
+
 // Not among nccl-tests' fields: the library's estimate.
 Json expectedJson(const std::optional<Expectation>& e) {
   if (!e) return nullptr;
@@ -98,6 +104,10 @@ Json rowJson(const Collective& c, const Options& o, const Row& row) {
             {"actual_iterations", row.iterations},
             {"experiment_name", c.program}};
   if (o.timestamps) j["timestamp"] = row.timestamp;
+  if (o.wantsCallTimes()) {
+    addBand(&j, "out_of_place", row.outOfPlace);
+    addBand(&j, "in_place", row.inPlace);
+  }
   if (o.perIteration) {
     addSpread(&j, "out_of_place", row.outOfPlace);
     addSpread(&j, "in_place", row.inPlace);

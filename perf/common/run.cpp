@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <mutex>
 #include <thread>
@@ -99,11 +100,13 @@ void Program::sweep(World& world, int thread) {
   }
   if (thread == 0) record_.ranks = ranks;
   const std::vector<RowPlan> plans = planRows(options_, collective_, bench.smallestGroup());
-  Progress progress(plans.size());
+  const auto cycles = static_cast<size_t>(std::max(1, options_.cycles));  // 0: until it is interrupted
+  Progress progress(prints ? cycles * plans.size() : 0, "rows");
   for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle) {
     for (size_t i = 0; i < plans.size(); ++i) {
       const RowPlan& p = plans[i];
-      if (prints) progress.show(i, std::to_string(p.bytes) + " bytes of " + p.type.name);
+      progress.show(static_cast<size_t>(cycle) * plans.size() + i,
+                    std::to_string(p.bytes) + " bytes of " + p.type.name);
       Row row = bench.measureRow(p.type, p.op, p.root, p.bytes);
       row.timestamp = timestampNow();
       if (thread == 0) record_.rows.push_back(row);

@@ -67,8 +67,9 @@ Spread spreadOf(std::vector<double> times) {
   double mean = 0, squares = 0;
   for (double t : times) mean += t / static_cast<double>(times.size());
   for (double t : times) squares += (t - mean) * (t - mean) / static_cast<double>(times.size());
-  const size_t at = (times.size() * 99 + 99) / 100 - 1;
-  return {times.front(), times.back(), times[at], mean > 0 ? 100 * std::sqrt(squares) / mean : 0};
+  const auto percentile = [&](size_t p) { return times[(times.size() * p + 99) / 100 - 1]; };
+  return {times.front(),  times.back(),  percentile(99), mean > 0 ? 100 * std::sqrt(squares) / mean : 0,
+          percentile(10), percentile(90)};
 }
 
 void computeBandwidth(const Collective& c, const Layout& layout, int nRanks, Measurement* m) {

@@ -22,8 +22,9 @@ struct RankLine {
 /// Times of single calls, in microseconds; cv is standard deviation over mean in percent.
 struct Spread {
   double minUs = 0, maxUs = 0, p99Us = 0, cvPercent = 0;
+  double p10Us = 0, p90Us = 0;  // for pictures
 };
-/// p99: the smallest time that at least 99 of 100 calls did not exceed.
+/// p99: the smallest time that at least 99 of 100 calls did not exceed; p10 and p90 likewise.
 Spread spreadOf(std::vector<double> timesUs);
 
 /// What the library expected of a call.

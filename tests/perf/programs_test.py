@@ -2,6 +2,8 @@
 Usage: FILE FOLDER_OF_PROGRAMS FAULTY_TUTTI"""
 import json
 import os
+import pty
+import re
 import subprocess
 import sys
 import tempfile
@@ -47,7 +49,30 @@ def comment(text, start):
     return next(line for line in text.splitlines() if line.startswith(start))
 
 
+def until_seen(pattern, environment, stderr):
+    """Runs a sweep without end until its stderr, which `stderr` reads, has the pattern; what it said."""
+    reading, writing = stderr()
+    started = subprocess.Popen([os.path.join(FOLDER, "all_reduce_perf"), "-t", "2", "-b", "64", "-e", "4K", "-f", "4", "-N", "0"],
+                               stdout=subprocess.DEVNULL, stderr=writing, env=environment)
+    os.close(writing)
+    said = b""
+    try:
+        while not re.search(pattern, said):
+            said += os.read(reading, 4096)
+    finally:
+        started.kill()
+        started.wait()
+        os.close(reading)
+    return said
+
+
 class Programs(unittest.TestCase):
+    def test_a_long_sweep_says_how_far_it_is_where_somebody_looks(self):
+        plain = {k: v for k, v in os.environ.items() if k != "TUTTI_TERMINAL"}
+        self.assertIn(b"\x1b[K", until_seen(rb"\r\x1b\[K\d+ of 4 rows, \d+ s; now \d+ bytes of float", plain, pty.openpty))
+        by_run = until_seen(rb"# \d+ of 4 rows, \d+ s; now \d+ bytes of float\n", plain | {"TUTTI_TERMINAL": "1"}, os.pipe)
+        self.assertNotIn(b"\r", by_run)
+
     def test_all_are_right_on_every_type_operator_and_root(self):
         for name in ALL:
             with self.subTest(name):

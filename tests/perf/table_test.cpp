@@ -228,6 +228,40 @@ TEST_CASE("ticks are round numbers that reach the top") {
   CHECK(niceTicks(0, 5).size() > 1);
 }
 
+TEST_CASE("values are read with the unit that suits them") {
+  CHECK(readable(1e7, "us") == "10 s");
+  CHECK(readable(2500, "us") == "2.5 ms");
+  CHECK(readable(12.5, "us") == "12.5 us");
+  CHECK(readable(0.25, "us") == "250 ns");
+  CHECK(readable(0.002, "GB/s") == "2 MB/s");
+  CHECK(readable(12, "GB/s") == "12 GB/s");
+  CHECK(readable(1000, "GB/s") == "1 TB/s");
+  CHECK(readable(1e-7, "GB/s") == "100 B/s");
+  CHECK(readable(7, "hops") == "7 hops");
+}
+
+TEST_CASE("a picture has the expected line and the band of what was measured") {
+  Row row = exampleRow();
+  const std::string plain = plotSvg(kAllReduce, {row}, kRanks);
+  CHECK(plain.find("expected") != std::string::npos);
+  CHECK(plain.find("<polygon") == std::string::npos);
+  row.outOfPlace->spread.p10Us = row.outOfPlace->timeUs / 2;
+  row.outOfPlace->spread.p90Us = row.outOfPlace->timeUs * 2;
+  CHECK(plotSvg(kAllReduce, {row}, kRanks).find("<polygon") != std::string::npos);
+  row.expected.reset();
+  CHECK(plotSvg(kAllReduce, {row}, kRanks).find("expected") == std::string::npos);
+}
+
+TEST_CASE("percentiles are values that so many of the calls did not exceed") {
+  std::vector<double> times;
+  for (int i = 100; i > 0; --i) times.push_back(i);
+  const Spread s = spreadOf(times);
+  CHECK(s.p10Us == 10);
+  CHECK(s.p90Us == 90);
+  CHECK(s.p99Us == 99);
+  CHECK(spreadOf({3}).p10Us == 3);
+}
+
 TEST_CASE("the plot is well formed, whatever the names") {
   std::vector<RankLine> ranks = kRanks;
   ranks[0].host = ranks[1].host = "a<b&c";

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "perf/common/line_plot.hpp"
+#include "perf/common/progress.hpp"
 #include "tools/json.hpp"
 #include "tools/sim/report.hpp"
 
@@ -37,7 +38,7 @@ std::string svg(const Network& network, const Asked& asked, const std::vector<si
   perf::LinePlot plot;
   plot.title = cat(collectiveName(asked.collective), ", ", network.cluster().nRanks(), " ranks, simulated");
   plot.subtitle = describe(network.cluster()) + "; machine " + network.cluster().machineText;
-  plot.valueName = "time (us)";
+  plot.valueName = "time";
   plot.unit = "us";
   plot.logarithmic = true;
   for (const Column& c : columns) {
@@ -80,14 +81,18 @@ Result<std::string> compare(const Network& network, const Asked& asked, const Co
   TUTTI_ASSIGN(const std::vector<size_t> sizes, sizesOf(options));
   std::vector<Column> columns;
   std::vector<std::string> without;
+  perf::Progress progress(asked.algorithms.size() * sizes.size(), "simulations");
+  size_t done = 0;
   for (const Algorithm* algorithm : asked.algorithms) {
     const Task task = asked.taskFor(algorithm, sizes.front());
     if (!algorithm->supports(shapeOf(task, placesOf(network.cluster(), task), task.bytes))) {
       without.emplace_back(algorithm->name);
+      done += sizes.size();
       continue;
     }
     Column column{algorithm, {}};
     for (const size_t size : sizes) {
+      progress.show(done++, cat(algorithm->name, " of ", formatBytes(size)));
       TUTTI_ASSIGN(const Outcome o, simulate(network, asked.taskFor(algorithm, size), asked.options));
       column.us.push_back(o.us);
     }

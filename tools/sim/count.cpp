@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "algorithms/patterns.hpp"
+#include "perf/common/progress.hpp"
 #include "tools/cluster/textbook.hpp"
 #include "tools/cluster/traffic.hpp"
 #include "tools/json.hpp"
@@ -123,7 +124,10 @@ std::string jsonTraffic(const Algorithm& algorithm, const Traffic& traffic, doub
 Result<std::string> countBytes(const Network& network, const Asked& asked, bool json) {
   std::string text;
   std::vector<std::string> results;
-  for (const Algorithm* algorithm : fitting(network, asked)) {
+  const std::vector<const Algorithm*> all = fitting(network, asked);
+  perf::Progress progress(all.size(), "algorithms");
+  for (const Algorithm* const& algorithm : all) {
+    progress.show(static_cast<size_t>(&algorithm - all.data()), std::string(algorithm->name));
     const Task task = asked.taskFor(algorithm, asked.bytes);
     TUTTI_ASSIGN(const Traffic traffic, trafficOf(network, task));
     const Textbook* book = findTextbook(asked.collective, algorithm->name);

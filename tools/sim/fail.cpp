@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstdio>
 
+#include "perf/common/progress.hpp"
+
 namespace tutti::sim {
 namespace {
 
@@ -124,7 +126,9 @@ Result<std::string> fail(const Cluster& cluster, const Asked& asked, const std::
                          "\n           algorithm       before        after     cost  lost\n");
   SimOptions options = asked.options;
   options.detail = Detail::Ranks;  // what is lost makes nodes differ
-  for (const Algorithm* algorithm : asked.algorithms) {
+  perf::Progress progress(asked.algorithms.size(), "algorithms");
+  for (const Algorithm* const& algorithm : asked.algorithms) {
+    progress.show(static_cast<size_t>(&algorithm - asked.algorithms.data()), std::string(algorithm->name));
     Task task = asked.taskFor(algorithm, asked.bytes);
     if (!algorithm->supports(shapeOf(task, placesOf(cluster, task), task.bytes))) continue;
     TUTTI_ASSIGN(const Outcome before, simulate(whole, task, options));

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "perf/common/progress.hpp"
 #include "tools/cluster/critical_path.hpp"
 #include "tools/json.hpp"
 
@@ -82,7 +83,10 @@ Status writeFile(const std::string& path, const std::string& text) {
 Result<std::string> report(const Network& network, const Asked& asked, const ReportOptions& options) {
   std::string text;
   std::vector<std::string> results;
-  for (const Algorithm* algorithm : fitting(network, asked)) {
+  const std::vector<const Algorithm*> all = fitting(network, asked);
+  perf::Progress progress(all.size(), "algorithms");
+  for (const Algorithm* const& algorithm : all) {
+    progress.show(static_cast<size_t>(&algorithm - all.data()), std::string(algorithm->name));
     SimOptions sim = asked.options;
     sim.record = options.path || !options.traceFile.empty();
     TUTTI_ASSIGN(const Outcome o, simulate(network, asked.taskFor(algorithm, asked.bytes), sim));

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 
+#include "perf/common/progress.hpp"
 #include "tools/cluster/simulate.hpp"
 #include "tools/sim/ask.hpp"
 #include "tools/sim/fill.hpp"
@@ -177,8 +178,10 @@ Result<std::string> validate(bool fit, const std::string& name) {
   TUTTI_ASSIGN(LeftOut nccl, LeftOut::make(sets));
   std::string text;
   std::vector<SetErrors> all;
+  perf::Progress progress(sets.size(), "sets");
   for (const PublishedSet& set : sets) {
     if (set.name.find(name) == std::string::npos) continue;
+    progress.show(static_cast<size_t>(&set - sets.data()), set.name);
     Comparison comparison(set, fit && set.cluster != nullptr ? fitted(set) : set.constants, &nccl);
     TUTTI_ASSIGN(const std::string one, comparison.text());
     text += one;

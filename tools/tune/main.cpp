@@ -5,10 +5,12 @@
 #include <cmath>
 #include <cstdio>
 
+#include "perf/common/progress.hpp"
 #include "perf/ways/ways.hpp"
 #include "src/base/text.hpp"
 #include "src/comm/handle.hpp"
 #include "src/cost/kept_text.hpp"
+#include "tools/sentence.hpp"
 #include "tools/tune/sends.hpp"
 #include "tools/version.hpp"
 #include "transport/table.hpp"
@@ -52,7 +54,8 @@ void keepPromising(std::vector<Way>* ways, double times) {
 }
 
 /// The fastest way of a cell.  Collective; the same on all ranks.
-TunedWay fastest(const Ranks& w, const Cell& cell, size_t shapeBytes, const Options& options) {
+TunedWay fastest(const Ranks& w, const Cell& cell, size_t shapeBytes, const Options& options,
+                 perf::Progress* progress) {
   constexpr const char* kProtocols[] = {"inline", "slots", "direct"};
   const size_t first = shapeBytes <= 4096 ? 0 : 1, last = shapeBytes >= 512 ? 3 : 2;
   std::vector<Way> ways = openWays(w, cell, std::span(kProtocols).subspan(first, last - first));
@@ -78,6 +81,7 @@ TunedWay fastest(const Ranks& w, const Cell& cell, size_t shapeBytes, const Opti
   TunedWay way{cell.collective, shapeBytes, estimate.algorithm, Protocol::Slots, bestUs, estimate.joined != 0};
   if (!parseProtocol(estimate.protocol, &way.protocol)) std::exit(3);
   if (w.rank == 0) {
+    progress->clear();
     std::printf("%-14s %10s  %-26s %10.2f us   (before: %s, %.2f us)\n", collectiveKey(cell.collective),
                 formatBytes(shapeBytes).c_str(), nameOf(cell, *best).c_str(), bestUs, chosen.c_str(), chosenUs);
     std::fflush(stdout);
@@ -104,10 +108,13 @@ int tune(const Ranks& w, const Options& options, const std::vector<size_t>& size
   float* in = allocateFloats(most + 4096, false);
   float* out = allocateFloats(most + 4096, false);
   Tuning::Set set{*ranks, {}};
+  perf::Progress progress(w.rank == 0 ? collectives.size() * sizes.size() : 0, "cells");
+  size_t done = 0;
   for (const Collective collective : collectives) {
     for (const size_t bytes : sizes) {
+      progress.show(done++, cat(collectiveKey(collective), " of ", formatBytes(bytes)));
       const Cell cell = cellOf(collective, bytes, w.nRanks, in, out, options.fresh ? Data::Fresh : Data::Reused);
-      set.ways.push_back(fastest(w, cell, cell.count * sizeof(float), options));
+      set.ways.push_back(fastest(w, cell, cell.count * sizeof(float), options, &progress));
     }
   }
   const std::optional<LinkProfile> intra = findLink(ranks->intra);
@@ -124,7 +131,7 @@ int tune(const Ranks& w, const Options& options, const std::vector<size_t>& size
   Tuning tuning = keptTuning(machine);
   tuning.put(std::move(set));
   if (const Status status = writeKeptFile(path, toText(tuning)); !status.ok()) {
-    std::fprintf(stderr, "tutti-tune: %s\n", status.message().c_str());
+    std::fprintf(stderr, "tutti-tune: %s\n", sentence(status).c_str());
     return 1;
   }
   std::printf("# kept in %s; measured with %s\n", path.c_str(),
