@@ -1,4 +1,4 @@
-"""Hook of MkDocs: names of pages in the text become links, and names of files in the tree stay as they are."""
+"""Hooks of MkDocs: names of pages in the text become links, and names of files in the tree stay as they are."""
 import re
 
 from mkdocs.exceptions import Abort
@@ -34,3 +34,8 @@ def on_page_markdown(markdown, page, config, files):
         fenced ^= line.startswith("```")
         lines.append(line if fenced or line.startswith(("    ", "```")) else PAGE.sub(linked, line))
     return "\n".join(lines)
+
+
+def on_post_page(output, page, config):
+    """Codes of errors and names of variables in tables stay on one line: a browser breaks them at hyphens."""
+    return output.replace("</head>", "<style>td:first-child code{white-space:nowrap}</style></head>", 1)
