@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kWidth = 960, kHeight = 560;
 constexpr double kLeft = 112, kRight = 32, kTop = 88, kBottom = 76;
-constexpr const char* kColours[] = {"#0b62a4", "#d9541a", "#2a8c4a", "#7d3c98",
-                                    "#b8860b", "#117a8b", "#c2185b", "#555555"};
+constexpr const char* kColours[] = {"#0b62a4", "#d9541a", "#2a8c4a", "#7d3c98", "#b8860b", "#117a8b",
+                                    "#c2185b", "#555555", "#5dade2", "#f5b041", "#7dcea0", "#c39bd3"};
 
 __attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...) {
   char text[1024];
@@ -52,7 +52,7 @@ struct Axes {
   }
 };
 
-/// Looks, not identity: lines beyond the eighth have their colours again, dashed.
+/// Looks, not identity: lines beyond the twelfth have their colours again, dashed.
 const char* colourOf(size_t line) { return kColours[line % std::size(kColours)]; }
 const char* dashOf(const PlotLine& line, size_t index) {
   return line.dashed || index >= std::size(kColours) ? " stroke-dasharray='8 4'" : "";

@@ -17,6 +17,7 @@ import tempfile
 SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 GOLDEN = SOURCE / "tests/golden/errors.txt"
 INFO, EXAMPLE = str(BUILD / "tools/tutti-info"), str(BUILD / "examples/example_allreduce")
+CODES = SOURCE / "tests/golden/error_codes.txt"  # those of all releases; --update adds what is new
 PARTS = ("rank", "peer", "object", "reason", "remedy")
 FEWEST = 60
 
@@ -146,6 +147,26 @@ def explanations():
     return rows
 
 
+def codes():
+    """Number to name, of the tables."""
+    return {number: name for path in sorted((SOURCE / "src/base/errors").glob("*.def"))
+            for number, name in re.findall(r"^TUTTI_ERROR\(\s*(\d+), (\w+),", path.read_text(), re.M)}
+
+
+def kept_codes():
+    return dict(line.split() for line in CODES.read_text().splitlines()) if CODES.exists() else {}
+
+
+def changed_codes():
+    """What is wrong with the codes as such: a number stands for one kind of error for ever."""
+    now, kept = codes(), kept_codes()
+    for number, name in kept.items():
+        if now.get(number) != name:
+            yield f"TUTTI-{number} was {name} and is {now.get(number, 'gone')}: numbers keep their meaning; take a new one"
+    for number in sorted(now.keys() - kept.keys()):
+        yield f"TUTTI-{number} is new: --update keeps it for ever"
+
+
 def wrong_with(name, message, parts, explained):
     code = re.search(r" \[TUTTI-(\d{4})\]$", message)
     if not code:
@@ -170,8 +191,11 @@ def wrong_with(name, message, parts, explained):
 def main():
     found, blocks = messages(), read_golden()
     if "--update" in sys.argv:
+        CODES.write_text("".join(f"{number} {name}\n" for number, name in sorted((codes() | kept_codes()).items())))
         return write_golden(found, blocks)
-    explained, problems = explanations(), []
+    explained, problems = explanations(), list(changed_codes())
+    if explained.keys() != codes().keys():
+        problems.append(f"tutti-info explains others than the tables have: {sorted(explained.keys() ^ codes().keys())}")
     if len(found) < FEWEST:
         problems.append(f"{len(found)} messages, fewer than {FEWEST}")
     if has_cuda_driver():
