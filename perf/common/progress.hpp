@@ -61,7 +61,7 @@ class Progress {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   size_t total_;  // 0: nobody looks
   const char* unit_;
-  double everyS_ = 0, lastS_ = 0;
+  double everyS_ = 0, lastS_ = -kLineEveryS;
   bool shown_ = false;
 };
 
