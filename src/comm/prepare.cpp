@@ -141,7 +141,8 @@ Result<std::optional<std::vector<uint64_t>>> Batch::exchanged(const std::functio
     if (all.empty()) return Numbers();
     const size_t bytes = exchange_->mine.size() * sizeof(uint64_t);
     for (size_t r = 0; r < all.size(); ++r) {
-      if (all[r].size() != bytes) return remoteError("rank ", r, " tells other counts than AllToAllv's");
+      if (all[r].size() != bytes)
+        return remoteError(ErrorCode::Malformed, "rank ", r, " tells other counts than AllToAllv's");
       std::memcpy(told.data() + r * exchange_->mine.size(), all[r].data(), bytes);
     }
   } else {

@@ -28,7 +28,8 @@ Result<std::unique_ptr<ResultChecks>> ResultChecks::fromConfig(Control& control,
   TUTTI_ASSIGN(const int64_t every, configInteger("TUTTI_CHECK_RESULTS"));
   if (every == 0) return std::unique_ptr<ResultChecks>();
   if (anyCuda)
-    return invalidUsage("TUTTI_CHECK_RESULTS=", every, " is for ranks on the host alone, not on CUDA devices; set 0");
+    return invalidUsage(ErrorCode::NotHonoured, "TUTTI_CHECK_RESULTS=", every,
+                        " is for ranks on the host alone, not on CUDA devices; set 0");
   TUTTI_DEBUG("comm", "rank ", control.rank(), ": of ", every,
               " calls whose results are the same on all ranks one is compared");
   return std::make_unique<ResultChecks>(control, static_cast<int>(every));

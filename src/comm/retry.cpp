@@ -12,7 +12,9 @@ namespace tutti {
 Result<std::unique_ptr<Retry>> Retry::fromConfig(Control& control, const std::atomic<uint32_t>* stop, bool anyCuda) {
   TUTTI_ASSIGN(const int64_t wanted, configInteger("TUTTI_RETRY"));
   if (wanted == 0) return std::unique_ptr<Retry>();
-  if (anyCuda) return invalidUsage("TUTTI_RETRY=1 is for ranks on the host alone, not on CUDA devices; set 0");
+  if (anyCuda)
+    return invalidUsage(ErrorCode::NotHonoured,
+                        "TUTTI_RETRY=1 is for ranks on the host alone, not on CUDA devices; set 0");
   TUTTI_DEBUG("comm", "rank ", control.rank(), ": collectives finish on all ranks that go on, or on none");
   return std::make_unique<Retry>(control, stop);
 }
@@ -54,10 +56,11 @@ Status Retry::decide(Deadline deadline) {
     const MembershipCall& call = decision.calls[static_cast<size_t>(rank)];
     if (call == call_) continue;
     if (call.kind == MembershipCall::Kind::Finish && call.nRanks == 1)
-      return invalidUsage("rank ", rank, " has finished ", call.text, " groups of collectives and rank ",
-                          control_.rank(), " ", call_.text, "; with TUTTI_RETRY all ranks must group calls alike");
+      return invalidUsage(ErrorCode::CallsDiffer, "rank ", rank, " has finished ", call.text,
+                          " groups of collectives and rank ", control_.rank(), " ", call_.text,
+                          "; with TUTTI_RETRY all ranks must group calls alike");
     if (const Status failure = control_.failure(); !failure.ok()) return failure;
-    return remoteError("rank ", rank,
+    return remoteError(ErrorCode::CallNotFinished, "rank ", rank,
                        " has not finished this call: the inputs are as they were, so that it can be made again");
   }
   return {};

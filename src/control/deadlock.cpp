@@ -135,7 +135,7 @@ std::optional<Failure> outOfOrder(const Reports& all, int first, int second) {
       like == unlike  ? -1
       : like < unlike ? first
                       : second,
-      invalidUsage("rank ", first, " is ", describeState(f), " and has not entered ",
+      invalidUsage(ErrorCode::WaitInCircle, "rank ", first, " is ", describeState(f), " and has not entered ",
                    describeSequence(all.all[static_cast<size_t>(second)], f.state.entered + 1), ", which rank ", second,
                    " has; all ranks must make the same collective calls in the same order")};
 }

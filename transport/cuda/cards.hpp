@@ -43,11 +43,12 @@ inline constexpr uint64_t kMostDeviceBytes = uint64_t{1} << 52;
 /// Errors: RemoteError: it is no card, or of a rank that is not set alike.
 inline Status checkInboxCard(const InboxCard& card, const InboxLayout& expected) {
   if (card.magic != InboxCard::kMagic || card.layout != expected) {
-    return remoteError("a peer offers device memory of another layout than this rank's; set TUTTI_SLOTS alike");
+    return remoteError(ErrorCode::LayoutDiffers,
+                       "a peer offers device memory of another layout than this rank's; set TUTTI_SLOTS alike");
   }
   const bool words = card.wordsOffset < kMostDeviceBytes && card.wordsOffset % InboxLayout::kWordStride == 0;
   if (words && card.slotsOffset < kMostDeviceBytes) return {};
-  return remoteError("a peer's card of its device memory makes no sense");
+  return remoteError(ErrorCode::Malformed, "a peer's card of its device memory makes no sense");
 }
 
 /// What a rank tells its peers of the memory that blocks of all of them use.
@@ -61,9 +62,10 @@ struct ResidentCard {
 inline Result<ResidentCard> residentCardIn(const std::string& bytes) {
   ResidentCard card;
   if (bytes.size() != sizeof card)
-    return remoteError("a peer's card of its device memory has ", bytes.size(), " bytes");
+    return remoteError(ErrorCode::Malformed, "a peer's card of its device memory has ", bytes.size(), " bytes");
   std::memcpy(&card, bytes.data(), sizeof card);
-  if (card.magic != ResidentCard::kMagic) return remoteError("a peer's card of its device memory makes no sense");
+  if (card.magic != ResidentCard::kMagic)
+    return remoteError(ErrorCode::Malformed, "a peer's card of its device memory makes no sense");
   return card;
 }
 
@@ -75,7 +77,7 @@ struct LentCard {
 /// Errors: RemoteError: there is no such memory.
 inline Status checkLentCard(const LentCard& card) {
   if (card.bytes >= 1 && card.bytes <= kMostDeviceBytes && card.offer.given <= 1) return {};
-  return remoteError("a peer's card of registered memory makes no sense");
+  return remoteError(ErrorCode::Malformed, "a peer's card of registered memory makes no sense");
 }
 
 /// Where a message of `bytes` lies: `offset` bytes into a registration of its sender's.  id 0: in a slot.

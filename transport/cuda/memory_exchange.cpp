@@ -220,7 +220,8 @@ Result<const std::byte*> MemoryExchange::address(int peer, uint64_t peersProcess
   }
   Opened& opened = found->second;
   if (!isInside(place, bytes, opened.bytes)) {
-    return remoteError("a peer says that a message lies outside of the memory that it has registered");
+    return remoteError(ErrorCode::Malformed,
+                       "a peer says that a message lies outside of the memory that it has registered");
   }
   opened.captured = opened.captured || captured;
   return reinterpret_cast<const std::byte*>(opened.address + place.offset);

@@ -186,7 +186,8 @@ bool Connection::take(size_t bytes) {
   if (came == Incoming::Next) arrived_.store(arrived_ + 1, std::memory_order_release);
   if (came != Incoming::Odd) return true;
   deaf_ = true;
-  fail(remoteError(who(), ": message ", arrived_ + 1, " came with ", bytes, " bytes that are not it"));
+  fail(remoteError(ErrorCode::DataDamaged, who(), ": message ", arrived_ + 1, " came with ", bytes,
+                   " bytes that are not it"));
   return false;
 }
 
@@ -215,7 +216,7 @@ void Connection::lookAtStream() {
     const bool told = !gone_ && isTold();
     if (told && !canBe(theirEnd_, written_)) {
       gone_ = deaf_ = true;
-      fail(remoteError(who(), " says what cannot be of the messages between the two ends"));
+      fail(remoteError(ErrorCode::Malformed, who(), " says what cannot be of the messages between the two ends"));
     }
     if (gone_ && !whole) theirEnd_ = {};
     if (!gone_ && !told) continue;

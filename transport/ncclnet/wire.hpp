@@ -32,10 +32,11 @@ struct Card {
 
 /// Errors: RemoteError: no card; InvalidUsage: the two ends are not set alike, naming the variable.
 inline Status checkCard(const Card& mine, const Card& theirs, int peer) {
-  if (theirs.magic != Card::kMagic) return remoteError("rank ", peer, " sent no card of an ncclnet connection");
+  if (theirs.magic != Card::kMagic)
+    return remoteError(ErrorCode::Malformed, "rank ", peer, " sent no card of an ncclnet connection");
   if (theirs.slotBytes == mine.slotBytes) return {};
-  return invalidUsage("TUTTI_SLOT_BYTES is ", mine.slotBytes, " here and ", theirs.slotBytes, " on rank ", peer,
-                      "; it must be the same on all ranks");
+  return invalidUsage(ErrorCode::SettingsDiffer, "TUTTI_SLOT_BYTES is ", mine.slotBytes, " here and ", theirs.slotBytes,
+                      " on rank ", peer, "; it must be the same on all ranks");
 }
 
 /// What an end that closes says through the stream: what it has sent, and how many irecvs it posts in all.

@@ -38,9 +38,10 @@ struct Card {
 
 /// Errors: RemoteError: no card; InvalidUsage: the two ends are not set alike, naming the variable.
 inline Status checkCard(const Card& mine, const Card& theirs, int peer) {
-  if (theirs.magic != Card::kMagic) return remoteError("rank ", peer, " sent no card of a ucx connection");
+  if (theirs.magic != Card::kMagic)
+    return remoteError(ErrorCode::Malformed, "rank ", peer, " sent no card of a ucx connection");
   const auto differ = [&](const char* what, uint64_t here, uint64_t there) {
-    return invalidUsage(what, " is ", here, " here and ", there, " on rank ", peer,
+    return invalidUsage(ErrorCode::SettingsDiffer, what, " is ", here, " here and ", there, " on rank ", peer,
                         "; it must be the same on all ranks");
   };
   if (mine.slots != theirs.slots) return differ("TUTTI_SLOTS", mine.slots, theirs.slots);

@@ -210,7 +210,8 @@ bool Connection::confirm() {
   const uint64_t message = confirmed();
   if (!arrivals_.hasHeader()) return false;
   const Arrivals::Whole whole = arrivals_.countIfWhole(header(message).pieces);
-  if (whole == Arrivals::Whole::Odd) fail(remoteError("rank ", peer_, " over verbs: a message has pieces of others"));
+  if (whole == Arrivals::Whole::Odd)
+    fail(remoteError(ErrorCode::Malformed, "rank ", peer_, " over verbs: a message has pieces of others"));
   if (whole != Arrivals::Whole::Yes) return false;
   if (message == arrived_) {
     released(header(message).released);

@@ -160,7 +160,8 @@ Status VerbsEndpoint::begin(Posted* next, uint64_t message) {
 
 Status VerbsEndpoint::check(uint64_t message, const Expect& expect) {
   const Header header = connection_->header(message);
-  if (header.bytes > slotBytes()) return remoteError("rank ", peer_, " sent ", header.bytes, " bytes in a slot");
+  if (header.bytes > slotBytes())
+    return remoteError(ErrorCode::Malformed, "rank ", peer_, " sent ", header.bytes, " bytes in a slot");
   const Status as = checkExpected(peer_, expect, header.bytes, header.call);
   if (!as.ok()) seen_ = header.call;
   return as;

@@ -189,7 +189,7 @@ void Connection::heard(std::string_view bytes) {
     std::memcpy(&card, heard_.data(), sizeof card);
     heard_.erase(0, sizeof card);
     if (!isSound(card, rails_))
-      return fail(remoteError("rank ", peer_, " over verbs tells something unknown of a rail"));
+      return fail(remoteError(ErrorCode::Malformed, "rank ", peer_, " over verbs tells something unknown of a rail"));
     if (card.attempt == returning_[card.rail].attempt) hear(card);
   }
 }

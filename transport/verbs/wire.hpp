@@ -168,7 +168,8 @@ inline Status checkCard(const ConnectionCard& mine, const ConnectionCard& theirs
     return differ("TUTTI_IB_QPS_PER_CONNECTION", mine.queuePairs, theirs.queuePairs);
   }
   for (uint32_t k = 0; k < commonRails(mine, theirs); ++k) {
-    if (!isSound(theirs.rail[k])) return remoteError("rank ", peer, " sent a card of a verbs port that makes no sense");
+    if (!isSound(theirs.rail[k]))
+      return remoteError(ErrorCode::Malformed, "rank ", peer, " sent a card of a verbs port that makes no sense");
     if (mine.rail[k].ethernet == theirs.rail[k].ethernet) continue;
     return invalidUsage(ErrorCode::AdapterChoice, "port ", k + 1, " of this rank's and of rank ", peer,
                         "'s are one of InfiniBand, the other of RoCE; TUTTI_IB_HCA chooses others, in its order");
