@@ -8,6 +8,7 @@
 #include "src/base/memory.hpp"
 #include "src/base/pending.hpp"
 #include "src/base/secret.hpp"
+#include "src/base/stream_index.hpp"
 
 namespace tutti {
 
@@ -52,12 +53,12 @@ class StreamExchange {
   /// secret.  Both ranks call it with the same index, in any order; each index once.  It began without a pace of its
   /// own (src/base/congestion.hpp); whether it stays so is the caller's choice.  Borrows the exchange.
   /// index: also says the address to begin with (src/base/stream_index.hpp).
-  virtual PendingFd open(int peer, int index) = 0;
+  virtual PendingFd open(int peer, StreamIndex index) = 0;
   /// The same if `peer` has opened it and nobody here has; not valid: it has not.  Dials nobody.
-  virtual Result<Fd> opened(int /*peer*/, int /*index*/) { return Fd(); }
+  virtual Result<Fd> opened(int /*peer*/, StreamIndex /*index*/) { return Fd(); }
   /// The keys of a stream's two directions, once, when open() or opened() has given it: nobody but its ends has them.
   /// Empty ones: a stream without a secret.
-  virtual DirectionKeys keysOf(int /*peer*/, int /*index*/) { return {}; }
+  virtual DirectionKeys keysOf(int /*peer*/, StreamIndex /*index*/) { return {}; }
   /// How many of this rank's addresses, each of an interface, streams are to be spread over: more than one where the
   /// user has named several interfaces.
   virtual int nPaths() const { return 1; }

@@ -51,12 +51,12 @@ class LocalDescriptors : public FdExchange {
 /// Connected loopback sockets, one end for each rank.
 class LocalStreams : public StreamExchange {
  public:
-  PendingFd open(int peer, int index) override {
+  PendingFd open(int peer, StreamIndex index) override {
     return pendingBy<Fd>([=, this] { return endOf(peer, index); });
   }
 
  private:
-  Result<Fd> endOf(int peer, int index) {
+  Result<Fd> endOf(int peer, StreamIndex index) {
     const std::lock_guard lock(mutex_);
     const auto parked = parked_.find({1 - peer, index});
     if (parked != parked_.end()) {
@@ -89,7 +89,7 @@ class LocalStreams : public StreamExchange {
     return both;
   }
   std::mutex mutex_;
-  std::map<std::pair<int, int>, Fd> parked_;  // by the rank whose end it is, and index
+  std::map<std::pair<int, StreamIndex>, Fd> parked_;  // by the rank whose end it is, and index
 };
 
 // A rank that is bound to one core measures with both threads on it otherwise, which says nothing of its peers.

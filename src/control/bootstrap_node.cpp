@@ -232,10 +232,14 @@ void BootstrapNode::vote(MemberId member, const Vote& vote) {
 
 const Agreement& BootstrapNode::agreement(MemberId member) const { return impl_->at(member).agreement(); }
 
-void BootstrapNode::dialStream(MemberId member, int peer, int index) { impl_->at(member).dialStream(peer, index); }
-void BootstrapNode::summonStream(MemberId member, int peer, int index) { impl_->at(member).summonStream(peer, index); }
+void BootstrapNode::dialStream(MemberId member, int peer, StreamIndex index) {
+  impl_->at(member).dialStream(peer, index);
+}
+void BootstrapNode::summonStream(MemberId member, int peer, StreamIndex index) {
+  impl_->at(member).summonStream(peer, index);
+}
 
-std::string BootstrapNode::streamKey(const CommId& commId, int peer, int index) {
+std::string BootstrapNode::streamKey(const CommId& commId, int peer, StreamIndex index) {
   return cat(streamKeyPrefix(commId), peer, "/", index);
 }
 

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "src/base/secret.hpp"
+#include "src/base/stream_index.hpp"
 #include "src/collective/fingerprint.hpp"
 #include "src/control/network.hpp"
 #include "src/membership/agreement.hpp"
@@ -157,11 +158,11 @@ class BootstrapNode : public Machine {
 
   /// A stream to `peer`: when both ends are proven, Network::handOver gets it under streamKey(...) on both sides.
   /// The lower rank dials; the higher one waits for the hand-over.  Each index once.
-  void dialStream(MemberId member, int peer, int index);
+  void dialStream(MemberId member, int peer, StreamIndex index);
   /// Ask a lower peer to dial although nobody there has called dialStream, which then finds it done: ranks may open
   /// their streams in any order without waiting for each other.
-  void summonStream(MemberId member, int peer, int index);
-  static std::string streamKey(const CommId& commId, int peer, int index);
+  void summonStream(MemberId member, int peer, StreamIndex index);
+  static std::string streamKey(const CommId& commId, int peer, StreamIndex index);
   /// What all stream keys of a communicator begin with.
   static std::string streamKeyPrefix(const CommId& commId);
   /// Whether the end of this rank's process is a death: it is a neighbour and has not said goodbye.  Of other ranks

@@ -9,7 +9,7 @@ namespace tutti {
 
 namespace {
 
-constexpr std::string_view kMagic = "TUTTI-4\n";  // the number is the protocol's version
+constexpr std::string_view kMagic = "TUTTI-5\n";  // the number is the protocol's version
 
 std::string encodeHello(const Hello& hello, const Nonce& nonce) {
   Writer w(MessageType::Hello);
@@ -19,7 +19,7 @@ std::string encodeHello(const Hello& hello, const Nonce& nonce) {
   w.i32(hello.dialer);
   w.i32(hello.acceptor);
   w.i32(hello.nRanks);
-  w.i32(hello.index);
+  w.i64(hello.index);
   w.u8(hello.encrypts ? 1 : 0);
   w.raw(nonce.data(), nonce.size());
   return w.take();
@@ -107,7 +107,7 @@ Result<Hello> AcceptorProof::readHello(std::string_view message) {
   hello.dialer = r.i32();
   hello.acceptor = r.i32();
   hello.nRanks = r.i32();
-  hello.index = r.i32();
+  hello.index = r.i64();
   const uint8_t encrypts = r.u8();
   hello.encrypts = encrypts == 1;
   Nonce nonce;

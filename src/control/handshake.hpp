@@ -54,7 +54,7 @@ struct Hello {
   int dialer = 0;     // rank
   int acceptor = -1;  // rank; -1 for the rendezvous
   int nRanks = 1;
-  int index = 0;          // of the stream; overlay and recall: of the connection, from 0
+  StreamIndex index = 0;  // of the stream; overlay and recall: of the connection, from 0
   bool encrypts = false;  // the dialer
 };
 

@@ -5,6 +5,7 @@
 
 #include "src/base/assert.hpp"
 #include "src/base/log.hpp"
+#include "src/base/tcp_stall.hpp"
 #include "src/control/overlay.hpp"
 
 namespace tutti {
@@ -374,7 +375,8 @@ void Member::joinTooLate(bool last) {
 }
 
 int64_t Member::nextTimerNs() const {
-  const int64_t next = std::min({inquiry_.nextTimerNs(), joinCheckNs_, dialNs_, brokenNs_, survivors_.nextTimerNs()});
+  const int64_t next =
+      std::min({inquiry_.nextTimerNs(), joinCheckNs_, dialNs_, brokenNs_, silenceLookNs_, survivors_.nextTimerNs()});
   return request_.nRanks > 1 ? std::min(next, heartbeatNs_) : next;
 }
 
@@ -390,7 +392,9 @@ void Member::onTimer() {
   if (heartbeatNs_ <= now) {
     heartbeatNs_ = now + kHeartbeatNs;
     for (auto& [peer, neighbour] : neighbours_) neighbour.link.beat();
+    silenceLookNs_ = now + kTcpSilenceShowsNs;
   }
+  if (silenceLookNs_ <= now) lookForSilence();
   if (brokenNs_ <= now) giveUpBroken();
   if (joinCheckNs_ <= now) checkJoin();
   inquiry_.onTimer();

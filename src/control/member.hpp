@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/seldom.hpp"
 #include "src/control/authentication.hpp"
 #include "src/control/dial.hpp"
 #include "src/control/gather.hpp"
@@ -52,8 +53,8 @@ class Member : private InquiryHost {
   void inquire(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
   bool inquiryPending() const { return inquiry_.pending(); }
   const std::vector<std::optional<RankReport>>& lastAnswers() const { return inquiry_.lastAnswers(); }
-  void dialStream(int peer, int index);
-  void summonStream(int peer, int index);
+  void dialStream(int peer, StreamIndex index);
+  void summonStream(int peer, StreamIndex index);
   /// A neighbour that has not said goodbye.
   bool endIsDeath(int rank) const {
     const auto it = neighbours_.find(rank);
@@ -86,10 +87,12 @@ class Member : private InquiryHost {
     bool weDial = false;
     Dial dial{};  // of the link; where the peer dials that, of a recall
     ResumableLink link;
-    int made = 0;            // connections of it, as both ends count them
+    StreamIndex made = 0;    // connections of it, as both ends count them
     bool confirmed = false;  // it stands for both ends, or has stood; from then on it is missed
     Break broken{};
     int64_t heardNs = 0, mendedNs = INT64_MIN / 2;
+    Seldom mends{};
+    int64_t silentNs = kNoTimer;           // since when the link is seen to be silent
     std::optional<RankReport> departed{};  // its goodbye
   };
   struct Exchange {
@@ -119,7 +122,7 @@ class Member : private InquiryHost {
   void retryDial(Dial& dial, const Status& why);
   std::vector<Dial*> dials();
   void setControlAddress(int peer, const ControlAddress& controlAddress);
-  void dialFor(Purpose purpose, int peer, int index);
+  void dialFor(Purpose purpose, int peer, StreamIndex index);
   bool onStreamProven(LinkId link, const Hello& hello, bool weDialed);
   bool onOverlayProven(LinkId link, const Hello& hello, bool weDialed);
   bool onRecallProven(LinkId link, const Hello& hello, bool weDialed);
@@ -132,6 +135,8 @@ class Member : private InquiryHost {
   void onNeighbourDialFailed(int peer, const Status& why);
   void goneNeighbour(int peer, const Status& why);
   void giveUpBroken();
+  void lookForSilence();
+  void breakSilent(Neighbour& neighbour);
   bool rendezvousNeeded() const;
   void onRendezvousDialFailed(const Status& why);
   ControlAddress controlAddressOf(int peer) const;
@@ -159,15 +164,15 @@ class Member : private InquiryHost {
   std::map<int, Neighbour> neighbours_;
   Dial rendezvousDial_;
   LinkId rendezvousLink_ = 0;
-  bool registered_ = false;                   // the rendezvous has been reached once
-  bool told_ = false;                         // and has answered
-  int64_t otherSecretNs_ = kNoTimer;          // since when what answers there has had another secret
-  int64_t dialNs_ = kNoTimer;                 // the earliest nextNs of all dials, or earlier
-  int64_t brokenNs_ = kNoTimer;               // the earliest untilNs of all neighbours, or earlier
-  std::vector<Dial> streams_;                 // and summons
-  std::set<std::pair<int, int>> dialed_;      // streams by peer and index, each dialed once
-  std::vector<std::pair<int, int>> summons_;  // that came before we were up
-  std::map<uint64_t, Exchange> exchanges_;    // 0 is that of joining
+  bool registered_ = false;                           // the rendezvous has been reached once
+  bool told_ = false;                                 // and has answered
+  int64_t otherSecretNs_ = kNoTimer;                  // since when what answers there has had another secret
+  int64_t dialNs_ = kNoTimer;                         // the earliest nextNs of all dials, or earlier
+  int64_t brokenNs_ = kNoTimer;                       // the earliest untilNs of all neighbours, or earlier
+  std::vector<Dial> streams_;                         // and summons
+  std::set<std::pair<int, StreamIndex>> dialed_;      // streams by peer and index, each dialed once
+  std::vector<std::pair<int, StreamIndex>> summons_;  // that came before we were up
+  std::map<uint64_t, Exchange> exchanges_;            // 0 is that of joining
   uint64_t nextExchange_ = 1;
   std::optional<Failure> failure_, endOnPurpose_;  // the first of each
   std::function<RankState()> state_;
@@ -175,6 +180,7 @@ class Member : private InquiryHost {
   Survivors survivors_;
   int64_t beganNs_ = 0;
   int64_t heartbeatNs_ = 0;
+  int64_t silenceLookNs_ = kNoTimer;  // once behind every heartbeat
   int64_t joinCheckNs_ = kNoTimer;
   int joinChecks_ = 0;
   // The wait that is asked about: what this rank has done before, since when, and when it was last asked about.

@@ -145,7 +145,7 @@ void Member::onUnlike() {
                                     "; set it alike on all ranks")});
 }
 
-void Member::dialStream(int peer, int index) {
+void Member::dialStream(int peer, StreamIndex index) {
   TUTTI_ASSERT(peer >= 0 && peer < request_.nRanks);
   if (peer <= request_.rank || failure_) return;
   if (!up_) {  // its control address may not be known yet
@@ -155,12 +155,12 @@ void Member::dialStream(int peer, int index) {
   if (dialed_.emplace(peer, index).second) dialFor(Purpose::Stream, peer, index);
 }
 
-void Member::summonStream(int peer, int index) {
+void Member::summonStream(int peer, StreamIndex index) {
   TUTTI_ASSERT(up_ && peer >= 0 && peer < request_.rank);
   if (!failure_) dialFor(Purpose::Summon, peer, index);
 }
 
-void Member::dialFor(Purpose purpose, int peer, int index) {
+void Member::dialFor(Purpose purpose, int peer, StreamIndex index) {
   Dial& dial = streams_.emplace_back();
   const ControlAddress& to = controlAddresses_[static_cast<size_t>(peer)];
   dial.to = purpose == Purpose::Stream ? beginWith(to, pathOfStream(index)) : to;

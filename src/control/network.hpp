@@ -36,6 +36,9 @@ class Network {
   virtual void close(LinkId link) = 0;
   /// Close at once: nothing more is said, and the other end may see a reset.  For strangers; no event follows.
   virtual void drop(LinkId link) { close(link); }
+  /// Whether the link has fallen silent: its system repeats what was sent, and no host answers.  Of a link that lives,
+  /// or whose peer is stopped, this is false.
+  virtual bool silent(LinkId) { return false; }
   /// How many strangers may have a link at a time.
   virtual size_t mostStrangers() const { return kMaxStrangers; }
   /// Give the link up as a raw byte stream under this name: no event follows, and no byte of what the peer sends behind

@@ -4,6 +4,9 @@
 // both ends dial at once.  Where nobody listens any more the peer is dead, as listeners live as long as their process;
 // where the peer answers, both go on where they were (resumable_link.hpp).  The rank that dials a link always dials it;
 // the other one asks it to, by a recall, which finds out the same.
+//
+// A connection that falls silent may have lost its way alone.  It is made again beside the silent one, by whichever of
+// the peer's addresses answers, and the silent one serves until then, in case its way comes back first.
 #include <algorithm>
 
 #include "src/base/log.hpp"
@@ -43,6 +46,8 @@ bool Member::onRecallProven(LinkId link, const Hello& hello, bool weDialed) {
   if (weDialed) {
     if (neighbour.dial.link != link) return false;
     neighbour.dial.link = 0;
+    breakSilent(neighbour);
+    closeLink(neighbour);
     neighbour.link.listen(link);
     return true;
   }
@@ -64,6 +69,7 @@ void Member::linked(int peer, LinkId link, const Hello& hello, bool weDialed) {
   neighbour.dial.link = 0;
   neighbour.dial.nextNs = kNoTimer;
   neighbour.dial.failingSinceNs = neighbour.dial.refusedSinceNs = neighbour.dial.beganNs = kNoTimer;
+  breakSilent(neighbour);
   neighbour.made = hello.index + 1;
   neighbour.link.connect(link, hello.index == 0, request_.self);
   if (weDialed) confirm(neighbour);
@@ -94,6 +100,8 @@ void Member::lostNeighbour(int peer, const Status& why) {
     TUTTI_INFO("bootstrap", "rank ", request_.rank, "'s control connection to rank ", peer, " broke: ", why.message());
     neighbour.broken = {why, now, now + brokenPatienceNs(why)};
     brokenNs_ = std::min(brokenNs_, neighbour.broken.untilNs);
+    neighbour.silentNs = kNoTimer;
+    if (neighbour.dial.link != 0) return;  // beside the silent one
     if (now - neighbour.mendedNs >= kLastsNs) return dialAgain(peer, neighbour);
   } else if (!neighbour.weDial) {
     neighbour.dial.backoffNs = std::max(neighbour.dial.backoffNs, kRecalledNs);
@@ -109,7 +117,7 @@ void Member::dialAgain(int peer, Neighbour& neighbour) {
 
 void Member::tryDial(int peer, Neighbour& neighbour) {
   const Purpose purpose = neighbour.weDial ? Purpose::Overlay : Purpose::Recall;
-  const int index = neighbour.weDial ? neighbour.made : neighbour.made - 1;
+  const StreamIndex index = neighbour.weDial ? neighbour.made : neighbour.made - 1;
   if (!neighbour.weDial) neighbour.dial.to = neighbour.link.peerAddress();
   neighbour.dial.hello = {purpose, request_.commId, request_.rank, peer, request_.nRanks, index};
   tryDial(neighbour.dial);
@@ -125,6 +133,8 @@ void Member::onNeighbourDialFailed(int peer, const Status& why) {
   }
   if (neighbour.made > 0) {
     neighbour.dial.nextNs = kNoTimer;
+    if (neighbour.silentNs != kNoTimer && nobodyListens(why))
+      goneNeighbour(peer, remoteError("it fell silent; ", why.message()));
     return;
   }
   if (failure_ || !neighbour.dial.findsNobody(network_.nowNs(), kNeighbourCutOffNs)) return;
@@ -136,11 +146,41 @@ void Member::onNeighbourDialFailed(int peer, const Status& why) {
 /// Both ends go on.
 void Member::mended(int peer, Neighbour& neighbour) {
   const int64_t now = network_.nowNs();
-  TUTTI_WARN("bootstrap", "rank ", request_.rank, "'s control connection to rank ", peer, " broke (",
-             neighbour.broken.why.message(), ") and is back after ", (now - neighbour.broken.sinceNs) / 1'000'000,
-             " ms");
+  const uint64_t times = neighbour.mends.due(now);
+  TUTTI_LOG_AT(times > 0 ? LogLevel::Warn : LogLevel::Info, "bootstrap", "rank ", request_.rank,
+               "'s control connection to rank ", peer, " broke (", neighbour.broken.why.message(),
+               ") and is back after ", (now - neighbour.broken.sinceNs) / 1'000'000, " ms",
+               times > 1 ? cat("; ", times - 1, " others since the last such line") : "");
   neighbour.broken = {};
   neighbour.mendedNs = now;
+}
+
+// ---- Silent
+
+void Member::lookForSilence() {
+  silenceLookNs_ = kNoTimer;
+  const int64_t now = network_.nowNs();
+  for (auto& [peer, neighbour] : neighbours_) {
+    const bool counts = neighbour.confirmed && !neighbour.departed && neighbour.broken.sinceNs == kNoTimer;
+    if (!counts || neighbour.link.id() == 0 || !network_.silent(neighbour.link.id())) {
+      neighbour.silentNs = kNoTimer;
+      continue;
+    }
+    if (neighbour.silentNs == kNoTimer) {
+      TUTTI_INFO("bootstrap", "rank ", request_.rank, "'s control connection to rank ", peer, " has fallen silent");
+      neighbour.silentNs = now;
+    }
+    if (neighbour.dial.link == 0 && neighbour.dial.nextNs == kNoTimer) dialAgain(peer, neighbour);
+  }
+}
+
+/// Of a link that another one replaces.
+void Member::breakSilent(Neighbour& neighbour) {
+  if (neighbour.silentNs == kNoTimer || neighbour.broken.sinceNs != kNoTimer) return;
+  const Status why = remoteError("nothing was acknowledged");
+  neighbour.broken = {why, neighbour.silentNs, network_.nowNs() + brokenPatienceNs(why)};
+  brokenNs_ = std::min(brokenNs_, neighbour.broken.untilNs);
+  neighbour.silentNs = kNoTimer;
 }
 
 /// Those whose time is up.

@@ -53,6 +53,7 @@ class SealedLinks final : public Network {
   void send(LinkId link, std::string_view message) override;
   void close(LinkId link) override;
   void drop(LinkId link) override;
+  bool silent(LinkId link) override { return below_.silent(link); }
   size_t mostStrangers() const override { return below_.mostStrangers(); }
   /// Its keys go with it.
   void handOver(LinkId link, const std::string& streamKey, const DirectionKeys& none = {}) override;

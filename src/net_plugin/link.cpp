@@ -10,7 +10,7 @@ constexpr int kLane = 0;
 
 }  // namespace
 
-PendingFd Link::Streams::open(int, int index) {
+PendingFd Link::Streams::open(int, StreamIndex index) {
   return pendingBy<Fd>([this, index]() -> Result<Fd> { return std::move(fds_[static_cast<size_t>(index)]); });
 }
 

@@ -39,7 +39,7 @@ class Link {
   class Streams final : public StreamExchange {
    public:
     explicit Streams(std::vector<Fd> fds) : fds_(std::move(fds)) {}
-    PendingFd open(int, int index) override;
+    PendingFd open(int, StreamIndex index) override;
 
    private:
     std::vector<Fd> fds_;

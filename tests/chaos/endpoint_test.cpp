@@ -50,7 +50,7 @@ class RelayedStreams {
     thread_.join();
   }
 
-  Result<Fd> open(int rank, int peer, int index) {
+  Result<Fd> open(int rank, int peer, StreamIndex index) {
     if (Fd mine = opened(rank, index); mine.valid()) return mine;
     Fd dialed(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (::connect(dialed.get(), relay_->address().raw(), relay_->address().bytes) != 0)
@@ -63,7 +63,7 @@ class RelayedStreams {
     waiting_.emplace(std::pair(peer, index), std::move(accepted));
     return dialed;
   }
-  Fd opened(int rank, int index) {
+  Fd opened(int rank, StreamIndex index) {
     const std::lock_guard lock(mutex_);
     const auto mine = waiting_.find({rank, index});
     if (mine == waiting_.end()) return {};
@@ -80,11 +80,11 @@ class RelayedStreams {
   class Of : public StreamExchange {
    public:
     Of(RelayedStreams& streams, int rank) : streams_(streams), rank_(rank) {}
-    PendingFd open(int peer, int index) override {
+    PendingFd open(int peer, StreamIndex index) override {
       return pendingBy<Fd>([=, this] { return streams_.open(rank_, peer, index); });
     }
-    Result<Fd> opened(int, int index) override { return streams_.opened(rank_, index); }
-    DirectionKeys keysOf(int, int index) override {
+    Result<Fd> opened(int, StreamIndex index) override { return streams_.opened(rank_, index); }
+    DirectionKeys keysOf(int, StreamIndex index) override {
       const auto low = static_cast<unsigned char>(index), high = static_cast<unsigned char>(index >> 8);
       const Secret keys[] = {{1, low, high}, {2, low, high}};
       return {keys[rank_], keys[1 - rank_]};
@@ -108,7 +108,7 @@ class RelayedStreams {
   std::unique_ptr<Relay> relay_;
   std::thread thread_;
   std::mutex mutex_;
-  std::map<std::pair<int, int>, Fd> waiting_;
+  std::map<std::pair<int, StreamIndex>, Fd> waiting_;
   int deeds_ = 0;
 };
 

@@ -100,7 +100,7 @@ Result<std::pair<Fd, Fd>> loopbackPair(int family, int bufferBytes) {
 
 bool hasFamily(int family) { return loopbackPair(family, 0).ok(); }
 
-Result<Fd> LoopbackStreams::open(int rank, int peer, int index) {
+Result<Fd> LoopbackStreams::open(int rank, int peer, StreamIndex index) {
   std::lock_guard lock(mutex_);
   const auto mine = waiting_.find({rank, index});
   if (mine != waiting_.end()) {
@@ -115,7 +115,7 @@ Result<Fd> LoopbackStreams::open(int rank, int peer, int index) {
   return std::move(both.first);
 }
 
-Fd LoopbackStreams::opened(int rank, int index) {
+Fd LoopbackStreams::opened(int rank, StreamIndex index) {
   std::lock_guard lock(mutex_);
   const auto mine = waiting_.find({rank, index});
   if (mine == waiting_.end()) return {};

@@ -23,9 +23,9 @@ bool hasFamily(int family);
 class LoopbackStreams {
  public:
   LoopbackStreams(int family, int bufferBytes) : family_(family), bufferBytes_(bufferBytes) {}
-  Result<Fd> open(int rank, int peer, int index);
+  Result<Fd> open(int rank, int peer, StreamIndex index);
   /// The end that waits for this rank, if its peer has opened the stream.
-  Fd opened(int rank, int index);
+  Fd opened(int rank, StreamIndex index);
   /// Remember what is opened from here on, for cutOne().
   void remember() { remembers_ = true; }
   /// Ends a connection of those that were opened last, both ways, as if by the network; `which` chooses.
@@ -35,10 +35,10 @@ class LoopbackStreams {
   class Of : public StreamExchange {
    public:
     Of(LoopbackStreams& streams, int rank) : streams_(streams), rank_(rank) {}
-    PendingFd open(int peer, int index) override {
+    PendingFd open(int peer, StreamIndex index) override {
       return pendingBy<Fd>([=, this] { return streams_.open(rank_, peer, index); });
     }
-    Result<Fd> opened(int, int index) override { return streams_.opened(rank_, index); }
+    Result<Fd> opened(int, StreamIndex index) override { return streams_.opened(rank_, index); }
 
    private:
     LoopbackStreams& streams_;
@@ -49,7 +49,8 @@ class LoopbackStreams {
   int family_;
   int bufferBytes_;
   std::mutex mutex_;
-  std::map<std::pair<int, int>, Fd> waiting_;  // by (rank it is for, index): the other end of what was handed out
+  std::map<std::pair<int, StreamIndex>, Fd>
+      waiting_;  // by (rank it is for, index): the other end of what was handed out
   bool remembers_ = false;
   std::deque<Fd> remembered_;  // the newest last
 };

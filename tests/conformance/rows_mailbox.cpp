@@ -7,7 +7,7 @@ namespace tutti::conformance {
 namespace {
 
 struct NoStreams : StreamExchange {
-  PendingFd open(int, int) override {
+  PendingFd open(int, StreamIndex) override {
     return pendingBy<Fd>([]() -> Result<Fd> { return internalError("a mailbox needs no streams"); });
   }
 };

@@ -91,7 +91,7 @@ struct Kept {
 class Given : public StreamExchange {
  public:
   explicit Given(int fd) : fd_(fd) {}
-  PendingFd open(int, int) override {
+  PendingFd open(int, StreamIndex) override {
     return pendingBy<Fd>([this]() -> Result<Fd> { return Fd(dup(fd_)); });
   }
 

@@ -30,9 +30,10 @@ class Input {
 };
 
 std::vector<std::byte> record(Input& input) {
-  const auto kind = static_cast<uint8_t>(input.number(1) % 6);
-  const auto bytes = static_cast<uint32_t>(kind == 1 ? input.number(2) : 0);
-  std::vector<std::byte> out(kRecordHeadBytes + bytes);
+  const auto kind = static_cast<uint8_t>(input.number(1) % 7);
+  const bool says = kind == 1 || kind == 3 || kind == 5;  // data, resume, rest
+  const auto bytes = static_cast<uint32_t>(says ? input.number(2) : 0);
+  std::vector<std::byte> out(kRecordHeadBytes + (kind == 1 ? bytes : 0));
   const uint16_t magic = 0x7254;
   const uint64_t position = input.number(3), consumed = input.number(3);
   std::memcpy(out.data(), &magic, 2);
@@ -40,7 +41,7 @@ std::vector<std::byte> record(Input& input) {
   std::memcpy(out.data() + 4, &bytes, 4);
   std::memcpy(out.data() + 8, &position, 8);
   std::memcpy(out.data() + 16, &consumed, 8);
-  const uint32_t payload = tutti::crc32c(out.data() + kRecordHeadBytes, bytes);
+  const uint32_t payload = tutti::crc32c(out.data() + kRecordHeadBytes, out.size() - kRecordHeadBytes);
   std::memcpy(out.data() + 24, &payload, 4);
   const uint32_t head = tutti::crc32c(out.data(), 28);
   std::memcpy(out.data() + 28, &head, 4);

@@ -4,30 +4,33 @@
 
 #include "src/base/assert.hpp"
 #include "src/base/clock.hpp"
+#include "src/base/log.hpp"
 
 namespace tutti::tcp {
 namespace {
 
-constexpr int kIndicesOfGeneration = kMostStreamPaths << kStreamPathBit;  // lanes times sockets, by path
+constexpr StreamIndex kIndicesOfGeneration = kMostStreamPaths << kStreamPathBit;  // lanes times sockets, by path
 constexpr int64_t kTickNs = 20 * kMs;
 constexpr int64_t kTickAwayNs = kMs;
-constexpr int64_t kBetweenWarningsNs = 5000 * kMs;
 
 }  // namespace
 
-int Reopener::indexOf(int index, int generation) {
+StreamIndex Reopener::indexOf(StreamIndex index, int generation) {
   TUTTI_ASSERT_CMP(index, <, kIndicesOfGeneration);
-  TUTTI_ASSERT_CMP(generation, <=, kMostGenerations);
   return generation * kIndicesOfGeneration + index;
 }
 
-PendingFd Reopener::open(int peer, int index, int generation) {
+PendingFd Reopener::open(int peer, StreamIndex index, int generation) {
   return streams_ == nullptr ? nullptr : streams_->open(peer, indexOf(index, generation));
 }
 
-Result<Fd> Reopener::opened(int peer, int index, int generation) {
-  if (streams_ == nullptr || generation > kMostGenerations) return Fd();
+Result<Fd> Reopener::opened(int peer, StreamIndex index, int generation) {
+  if (streams_ == nullptr) return Fd();
   return streams_->opened(peer, indexOf(index, generation));
+}
+
+void Reopener::taken(int peer, StreamIndex index, int generation) {
+  if (streams_ != nullptr) (void)streams_->keysOf(peer, indexOf(index, generation));
 }
 
 void Reopener::add(Owner* owner) {
@@ -49,11 +52,14 @@ void Reopener::tick() {
   nextTickNs_ = now + (away ? kTickAwayNs : kTickNs);
 }
 
-bool Reopener::warnsOfStall(int peer, int64_t nowNs) {
-  const auto [last, first] = warnedNs_.try_emplace(peer, nowNs);
-  const bool warns = first || nowNs - last->second > kBetweenWarningsNs;
-  last->second = nowNs;
-  return warns;
+void Reopener::end() {
+  streams_ = nullptr;
+  for (auto& [peer, repairs] : repairs_) {
+    const uint64_t more = repairs.take();
+    if (more > 0)
+      TUTTI_WARN("tcp", "rank ", rank_, "'s connections to rank ", peer, " were made again ", more,
+                 more == 1 ? " time more" : " times more");
+  }
 }
 
 }  // namespace tutti::tcp

@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "src/base/seldom.hpp"
 #include "src/base/stream_index.hpp"
 #include "transport/services.hpp"
 
 namespace tutti::tcp {
 
 /// The index of socket `i` of this lane, which is by path i % nPaths.
-constexpr int streamIndex(int lane, int i, int nSockets, int nPaths) {
+constexpr StreamIndex streamIndex(int lane, int i, int nSockets, int nPaths) {
   return streamOnPath(lane * nSockets + i, i % nPaths);
 }
 
@@ -40,24 +41,25 @@ class Reopener {
   const Settings& settings() const { return settings_; }
 
   /// The `generation`th connection of stream `index` to this peer, as the first was opened; null after end().
-  PendingFd open(int peer, int index, int generation);
+  PendingFd open(int peer, StreamIndex index, int generation);
   /// The same if the peer has made it by itself; not valid if not.  Errors: as of what open() gives.
-  Result<Fd> opened(int peer, int index, int generation);
-  /// A generation beyond this one cannot be had.
-  static constexpr int kMostGenerations = 2000;
+  Result<Fd> opened(int peer, StreamIndex index, int generation);
+  /// One of either has been taken: its keys are not wanted, as those of the first connection hold for all.
+  void taken(int peer, StreamIndex index, int generation);
 
   void add(Owner* owner);
   void remove(const Owner* owner);
   /// Now and then, by the thread that uses the endpoints; costs a look at the clock.
   void tick();
   /// The transport ends.
-  void end() { streams_ = nullptr; }
+  void end();
 
-  /// Whether to warn that connections to this peer stall: of many that do at the same time one is told of.
-  bool warnsOfStall(int peer, int64_t nowNs);
+  /// A connection to this peer has been made again.  How many have since the last warning, if this one is to be warned
+  /// of; else 0: of many at the same time, and of many in a row, one is told of, and the others are counted.
+  uint64_t warnsOf(int peer, int64_t nowNs) { return repairs_[peer].due(nowNs); }
 
  private:
-  static int indexOf(int index, int generation);
+  static StreamIndex indexOf(StreamIndex index, int generation);
 
   StreamExchange* streams_;
   const int rank_;
@@ -65,7 +67,7 @@ class Reopener {
   std::mutex mutex_;  // of owners_
   std::vector<Owner*> owners_;
   int64_t nextTickNs_ = 0;
-  std::map<int, int64_t> warnedNs_;  // by peer
+  std::map<int, Seldom> repairs_;  // by peer
 };
 
 }  // namespace tutti::tcp

@@ -14,6 +14,7 @@
 #include "src/base/caught.hpp"
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
+#include "src/base/tcp_stall.hpp"
 #include "transport/tcp/retried.hpp"
 
 namespace tutti::tcp {
@@ -22,10 +23,6 @@ namespace {
 constexpr int64_t kLookNs = 20 * kMs;         // between two looks for a connection that the peer has made
 constexpr int64_t kFirstProbeNs = 250 * kMs;  // of silence, then of more
 constexpr int64_t kLastProbeNs = 2000 * kMs;
-// A connection stalls when its system has repeated twice and nothing has come back for so long: at the usual least
-// timeout of TCP (200 ms) repeats leave after 200 and 600 ms, and one lost repeat is no reason yet.
-constexpr uint8_t kStallRepeats = 2;
-constexpr uint32_t kStallMs = 500;
 constexpr int64_t kLeastBackoffNs = 10 * kMs;
 constexpr int kMostPulls = 8;
 constexpr size_t kTakeBytes = 128 << 10;  // copied before they are sent, so that the peer begins when we do
@@ -53,7 +50,7 @@ std::span<const iovec> behind(std::span<const iovec> parts, size_t skip, std::sp
 
 }  // namespace
 
-ResumableSocket::ResumableSocket(int peer, int index, Fd fd, std::shared_ptr<Reopener> reopener,
+ResumableSocket::ResumableSocket(int peer, StreamIndex index, Fd fd, std::shared_ptr<Reopener> reopener,
                                  std::function<void(int)> prepare, std::unique_ptr<RecordSeal> seal)
     : peer_(peer),
       index_(index),
@@ -205,6 +202,7 @@ void ResumableSocket::adopt(Fd fd, int generation) {
   pending_.reset();
   fd_ = std::move(fd);
   generation_ = generation;
+  reopener_->taken(peer_, index_, generation);
   prepare_(fd_.get());
   if (change_) change_(fd_.get(), true);
   resentBefore_ = stream_.resent();
@@ -221,8 +219,9 @@ void ResumableSocket::cameBack() {
           stalled_ ? "stalled" : "broke", " (", why_.empty() ? "noticed by the other end" : why_, ") and is back",
           away() ? cat(" after ", (now - beganNs_) / kMs, " ms") : "", "; ", stream_.resent() - resentBefore_,
           " bytes are sent again");
-  const bool warns = away() && (!stalled_ || reopener_->warnsOfStall(peer_, now));
-  TUTTI_LOG_AT(warns ? LogLevel::Warn : LogLevel::Info, "tcp", text);
+  const uint64_t times = away() ? reopener_->warnsOf(peer_, now) : 0;
+  TUTTI_LOG_AT(times > 0 ? LogLevel::Warn : LogLevel::Info, "tcp", text,
+               times > 1 ? cat("; ", times - 1, " others since the last such line") : "");
   why_.clear();
   stalled_ = false;
   attempts_ = 0;
@@ -254,7 +253,6 @@ void ResumableSocket::goOnOpening(int64_t nowNs) {
   const bool waitsForPeer = fd_.valid() && !stream_.resumed();
   if (waitsForPeer) return;
   if (pending_ == nullptr && nowNs >= nextOpenNs_) {
-    if (generation_ >= Reopener::kMostGenerations) return fail("was made again too often");
     pendingGeneration_ = generation_ + 1;
     pending_ = reopener_->open(peer_, index_, pendingGeneration_);
     if (pending_ == nullptr) return fail("its transport has ended");
@@ -283,21 +281,14 @@ void ResumableSocket::probe(int64_t nowNs) {
     (void)pull();
     flush();
   }
-  int64_t silentMs = 0;
   if (!reopener_->settings().again) return;  // the system gives it up
-  if (!fd_.valid() || (away() && stream_.resumed()) || !stalls(&silentMs)) return;
-  const std::string why = cat("nothing was acknowledged for ", silentMs, " ms");
+  if (!fd_.valid() || (away() && stream_.resumed())) return;
+  const std::optional<int64_t> silentMs = tcpSilentMs(fd_.get());
+  if (!silentMs) return;
+  const std::string why = cat("nothing was acknowledged for ", *silentMs, " ms");
   if (!stream_.resumed()) return broke(why);  // a new one that leads nowhere
   begin(why, nowNs);
   stalled_ = true;
-}
-
-bool ResumableSocket::stalls(int64_t* silentMs) const {
-  tcp_info info{};
-  socklen_t bytes = sizeof info;
-  if (getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return false;
-  *silentMs = info.tcpi_last_ack_recv;
-  return info.tcpi_unacked > 0 && info.tcpi_retransmits >= kStallRepeats && info.tcpi_last_ack_recv >= kStallMs;
 }
 
 }  // namespace tutti::tcp

@@ -20,8 +20,8 @@ namespace tutti::tcp {
 class ResumableSocket {
  public:
   /// index: of the stream that fd is.  prepare: sets a new socket's options.  seal: of the stream, or null.
-  ResumableSocket(int peer, int index, Fd fd, std::shared_ptr<Reopener> reopener, std::function<void(int fd)> prepare,
-                  std::unique_ptr<RecordSeal> seal = nullptr);
+  ResumableSocket(int peer, StreamIndex index, Fd fd, std::shared_ptr<Reopener> reopener,
+                  std::function<void(int fd)> prepare, std::unique_ptr<RecordSeal> seal = nullptr);
   ~ResumableSocket();  // says bye
 
   /// As Sockets::write and read.  What write() has not said to have moved is given to it again, as Outgoing does.
@@ -52,14 +52,13 @@ class ResumableSocket {
   void lookForNewer();
   void goOnOpening(int64_t nowNs);
   void probe(int64_t nowNs);
-  bool stalls(int64_t* silentMs) const;
   void dropFd();
   bool away() const { return !why_.empty(); }
   Status ending() const;
   void fail(const std::string& why);
 
   const int peer_;
-  const int index_;
+  const StreamIndex index_;
   std::shared_ptr<Reopener> reopener_;
   std::function<void(int)> prepare_;
   std::function<void(int, bool)> change_;

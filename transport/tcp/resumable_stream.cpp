@@ -59,11 +59,17 @@ Gcm::Tag ResumableStream::tagOf(const std::byte* head) {
 
 /// Whether a whole record is as it was sent; its payload then is what the writer wrote.
 bool ResumableStream::intact(const std::byte* head, const Parsed& record, std::byte* payload) {
-  if (seal_ == nullptr) return record.bytes == 0 || crc32c(payload, record.bytes) == record.payloadCrc;
+  if (seal_ == nullptr) return record.kind != Kind::Data || crc32c(payload, record.bytes) == record.payloadCrc;
   if (record.kind != Kind::Data) return seal_->openControl({head, kRecordHeadBytes}, record.payloadCrc, tagOf(head));
   seal_->beginOpen(record.position, record.consumed);
   seal_->open(payload, record.bytes);
   return seal_->endOpen(tagOf(head));
+}
+
+/// What a record of this kind may say of its bytes.
+uint32_t ResumableStream::mostBytesOf(Kind kind) {
+  if (kind == Kind::Data) return kMostRecordBytes;
+  return kind == Kind::Resume || kind == Kind::Rest ? kSealedHeadBytes + kMostRecordBytes - 1 : 0;
 }
 
 Result<ResumableStream::Parsed> ResumableStream::parseHead(const std::byte* head) {
@@ -73,9 +79,8 @@ Result<ResumableStream::Parsed> ResumableStream::parseHead(const std::byte* head
     return remoteError(ErrorCode::DataDamaged, "damaged: the head of a record is not whole");
   const Parsed parsed{static_cast<Kind>(wire.kind), le32toh(wire.bytes), le64toh(wire.position), le64toh(wire.consumed),
                       le32toh(wire.payloadCrc)};
-  const bool known = wire.kind >= static_cast<uint8_t>(Kind::Data) && wire.kind <= static_cast<uint8_t>(Kind::Bye);
-  const bool sized =
-      parsed.kind == Kind::Data ? parsed.bytes >= 1 && parsed.bytes <= kMostRecordBytes : parsed.bytes == 0;
+  const bool known = wire.kind >= static_cast<uint8_t>(Kind::Data) && wire.kind <= static_cast<uint8_t>(Kind::Rest);
+  const bool sized = parsed.bytes <= mostBytesOf(parsed.kind) && (parsed.kind != Kind::Data || parsed.bytes > 0);
   if (le16toh(wire.magic) != kRecordMagic || wire.zero != 0 || !known || !sized)
     return remoteError(ErrorCode::Malformed, "what came is no record");
   return parsed;
@@ -145,6 +150,8 @@ void ResumableStream::makeControl() {
   controlMade_ = true;
   if (resumeDue_) {
     controlKind_ = Kind::Resume;
+  } else if (restDue_) {
+    controlKind_ = Kind::Rest;
   } else if (ackDue_) {
     controlKind_ = Kind::Ack;
   } else if (byeDue_ && all && resumed_) {
@@ -154,7 +161,11 @@ void ResumableStream::makeControl() {
     return;
   }
   const uint32_t number = seal_ == nullptr ? 0 : seal_->nextNumber();
-  control_ = makeHead(controlKind_, 0, controlKind_ == Kind::Resume ? received_ : written_, consumed_, number);
+  const uint64_t position = controlKind_ == Kind::Resume ? received_
+                            : controlKind_ == Kind::Rest ? records_[cursor_].position
+                                                         : written_;
+  const size_t bytes = controlKind_ == Kind::Resume ? cut_.size() : controlKind_ == Kind::Rest ? offset_ : 0;
+  control_ = makeHead(controlKind_, static_cast<uint32_t>(bytes), position, consumed_, number);
   if (seal_ != nullptr) putTag(seal_->sealControl(std::span(control_).first(kRecordHeadBytes), number), &control_);
 }
 
@@ -163,6 +174,7 @@ void ResumableStream::controlWasSent() {
   controlSent_ = 0;
   if (controlKind_ == Kind::Resume) resumeDue_ = false;
   if (controlKind_ == Kind::Bye) byeDue_ = false;
+  if (controlKind_ == Kind::Rest) restDue_ = false;
   ackDue_ = false;
 }
 
@@ -177,9 +189,13 @@ size_t ResumableStream::toSend(std::span<iovec> parts) {
     add(payloadOf(record) + ofPayload, record.bytes - ofPayload);
   };
   size_t next = cursor_;
-  if (offset_ > 0) addRecord(records_[next++], offset_);
+  if (offset_ > 0 && !restDue_) addRecord(records_[next++], offset_);
   makeControl();
   if (controlMade_) add(control_.data() + controlSent_, headBytes_ - controlSent_);
+  if (restDue_) {
+    if (controlKind_ != Kind::Rest) return n;
+    addRecord(records_[next++], offset_);
+  }
   for (; resumed_ && next < records_.size() && n + 2 <= parts.size(); ++next) addRecord(records_[next], 0);
   return n;
 }
@@ -195,7 +211,7 @@ void ResumableStream::wasSent(size_t bytes) {
     ++cursor_;
     sentMost_ = std::max(sentMost_, record.position + record.bytes);
   };
-  if (offset_ > 0 && bytes > 0) ofRecord();
+  if (offset_ > 0 && !restDue_ && bytes > 0) ofRecord();
   if (controlMade_ && bytes > 0) {
     const size_t n = std::min(bytes, headBytes_ - controlSent_);
     controlSent_ += n;
@@ -219,7 +235,8 @@ Status ResumableStream::acknowledge(uint64_t consumed) {
   return {};
 }
 
-Status ResumableStream::resumeAt(uint64_t received) {
+/// The peer has so much, and keeps so much of the record behind it.
+Status ResumableStream::resumeAt(uint64_t received, uint32_t kept) {
   if (received > written_ || received < acknowledged_) {
     return remoteError(ErrorCode::Malformed, "it wants to go on at byte ", received, " of ", written_, ", of which ",
                        acknowledged_, " are gone");
@@ -229,7 +246,13 @@ Status ResumableStream::resumeAt(uint64_t received) {
   const uint64_t at = cursor_ < records_.size() ? records_[cursor_].position : written_;
   if (at != received)
     return remoteError(ErrorCode::Malformed, "it wants to go on at byte ", received, ", inside of a record");
-  resent_ += sentMost_ > received ? sentMost_ - received : 0;
+  const size_t whole = cursor_ < records_.size() ? headBytes_ + records_[cursor_].bytes : 0;
+  if (kept > 0 && kept >= whole)
+    return remoteError(ErrorCode::Malformed, "it keeps ", kept, " bytes of a record of ", whole);
+  const uint64_t had = received + (kept > headBytes_ ? kept - headBytes_ : 0);
+  resent_ += sentMost_ > had ? sentMost_ - had : 0;
+  offset_ = kept;
+  restDue_ = kept > 0;
   resumed_ = true;
   return {};
 }
@@ -257,7 +280,7 @@ void ResumableStream::makeRoom(size_t bytes) {
   if (capacity_ - end_ >= bytes) return;
   // What the peer may have under way, and one record of acknowledgements.
   const size_t most = window_ + (kMostRecords + 2) * kSealedHeadBytes + kMostRecordBytes + kLeastRoomBytes;
-  const size_t larger = std::min(std::max(2 * capacity_, kReadBytes), most);
+  const size_t larger = std::min(std::max({2 * capacity_, kReadBytes, end_ + bytes}), most);
   if (larger <= capacity_) return;
   std::unique_ptr<std::byte[]> grown(new std::byte[larger]);
   if (end_ > 0) std::memcpy(grown.get(), in_.get(), end_);
@@ -266,6 +289,12 @@ void ResumableStream::makeRoom(size_t bytes) {
 }
 
 Status ResumableStream::came(size_t bytes) {
+  Status status = parseAll(bytes);
+  spoiled_ = spoiled_ || !status.ok();
+  return status;
+}
+
+Status ResumableStream::parseAll(size_t bytes) {
   if (straight_.active) {
     const size_t ofRecord = std::min<size_t>(bytes, straight_.bytes - straight_.got);
     TUTTI_TRY(cameStraight(ofRecord));
@@ -286,7 +315,7 @@ Status ResumableStream::parseOne(bool* whole) {
   if (record.kind == Kind::Data && record.position != received_) {
     return remoteError(ErrorCode::Malformed, "byte ", record.position, " came where byte ", received_, " was to come");
   }
-  const size_t size = headBytes_ + record.bytes;
+  const size_t size = headBytes_ + (record.kind == Kind::Data ? record.bytes : 0);
   if (end_ - parsed_ < size) return {};
   std::byte* const at = in_.get() + parsed_;
   if (!intact(at, record, at + headBytes_)) return damaged(record.bytes, record.position);
@@ -294,6 +323,7 @@ Status ResumableStream::parseOne(bool* whole) {
   *whole = true;
   if (record.kind == Kind::Data) {
     received_ += record.bytes;
+    cut_.clear();
     if (received_ - consumed_ > window_)
       return remoteError(ErrorCode::Malformed, "it has sent more than there is room for");
     parsed_ += size;
@@ -301,10 +331,16 @@ Status ResumableStream::parseOne(bool* whole) {
     // Nothing of it is kept: acknowledgements must not fill the room of bytes that nobody takes.
     std::memmove(in_.get() + parsed_, in_.get() + parsed_ + size, end_ - parsed_ - size);
     end_ -= size;
-    if (record.kind == Kind::Resume) TUTTI_TRY(resumeAt(record.position));
-    if (record.kind == Kind::Bye) peerSaidBye_ = true;
+    TUTTI_TRY(onControl(record));
   }
   return acknowledge(record.consumed);
+}
+
+Status ResumableStream::onControl(const Parsed& record) {
+  if (record.kind == Kind::Resume) return resumeAt(record.position, record.bytes);
+  if (record.kind == Kind::Rest) return join(record);
+  if (record.kind == Kind::Bye) peerSaidBye_ = true;
+  return {};
 }
 
 size_t ResumableStream::take(std::span<const iovec> parts) {
@@ -354,9 +390,9 @@ void ResumableStream::consumedSome(size_t bytes) {
 // ---- Connections
 
 void ResumableStream::disconnect() {
-  straight_.active = false;
-  end_ = parsed_;
+  keepCut();
   offset_ = 0;
+  restDue_ = false;
   controlMade_ = false;
   controlSent_ = 0;
   resumed_ = false;
@@ -375,6 +411,8 @@ void ResumableStream::check() const {
   TUTTI_ASSERT_CMP(received_ - consumed_, <=, window_);
   TUTTI_ASSERT_CMP(cursor_, <=, records_.size());
   TUTTI_ASSERT_CMP(records_.size(), <=, kMostRecords);
+  TUTTI_ASSERT(!restDue_ || (offset_ > 0 && cursor_ < records_.size()));
+  TUTTI_ASSERT_CMP(cut_.size(), <, kSealedHeadBytes + kMostRecordBytes);
   TUTTI_ASSERT(!straight_.active || (end_ == 0 && straight_.got < straight_.bytes));
   TUTTI_ASSERT(begin_ <= parsed_ && parsed_ <= end_ && end_ <= capacity_);
   uint64_t next = records_.empty() ? written_ : records_[0].position;

@@ -2,13 +2,16 @@
 //
 // Bytes travel in records that say where in the stream they stand and carry checksums.  A record stays here until the
 // peer has consumed it, so that a new connection can begin where the peer's whole and undamaged records end.  What a
-// connection loses, cuts or damages is sent again; nothing is given out twice.
+// connection loses or damages is sent again; nothing is given out twice.  A record that was cut goes on where it was
+// cut, so that connections which last for a moment only get on, too.
 //
 //   record   magic 2 | kind 1 | 0 1 | payload bytes 4 | position 8 | consumed 8 | payload's CRC 4 | CRC of these 28 4
 //            under a seal: a number instead of the payload's CRC, and a tag of 16 behind all (record_seal.hpp)
 //   data     position: of the first payload byte
 //   ack      nothing but what every record says: how much its sender has consumed
-//   resume   the first record of every connection but the first; position: how much its sender has received
+//   resume   the first record of every connection but the first; position: how much its sender has received; payload
+//            bytes: how many bytes of the next record, its head among them, it keeps besides (it has no payload)
+//   rest     position: of a record, of which the peer keeps so many bytes; those behind them follow without a head
 //   bye      its sender needs nothing more: the connection's end is the peer's own
 //
 // Memory: windowBytes of each direction.  A writer never has more than that unconsumed, so that its peer has room for
@@ -22,6 +25,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "src/base/fifo.hpp"
 #include "src/base/status.hpp"
@@ -94,7 +98,7 @@ class ResumableStream {
   void check() const;
 
  private:
-  enum class Kind : uint8_t { Data = 1, Ack = 2, Resume = 3, Bye = 4 };
+  enum class Kind : uint8_t { Data = 1, Ack = 2, Resume = 3, Bye = 4, Rest = 5 };
   using Head = std::array<std::byte, kSealedHeadBytes>;  // of which headBytes_ count
   struct Record {
     Head head;
@@ -116,8 +120,13 @@ class ResumableStream {
     uint32_t payloadCrc;
   };
   static Head makeHead(Kind kind, uint32_t bytes, uint64_t position, uint64_t consumed, uint32_t payloadCrc);
+  static uint32_t mostBytesOf(Kind kind);
   static Result<Parsed> parseHead(const std::byte* head);
   static Status damaged(uint32_t bytes, uint64_t position);
+  Status parseAll(size_t bytes);
+  Status onControl(const Parsed& record);
+  Status join(const Parsed& rest);
+  void keepCut();
   void beginRecord();
   uint32_t keep(std::byte* dst, const std::byte* src, size_t bytes, uint32_t crc);
   static void putTag(const Gcm::Tag& tag, Head* head);
@@ -128,7 +137,7 @@ class ResumableStream {
   void makeControl();
   void controlWasSent();
   Status acknowledge(uint64_t consumed);
-  Status resumeAt(uint64_t received);
+  Status resumeAt(uint64_t received, uint32_t kept);
   Status parseOne(bool* whole);
   bool beginStraight(std::span<const iovec> parts);
   Status cameStraight(size_t bytes);
@@ -155,6 +164,7 @@ class ResumableStream {
   bool controlMade_ = false;
   Kind controlKind_ = Kind::Ack;
   bool ackDue_ = false, resumeDue_ = false, byeDue_ = false;
+  bool restDue_ = false;  // `offset_` bytes of the next record left by a former connection
   bool resumed_ = true;
 
   // Receiving: in_[begin_, parsed_) are whole records, the first of which has `left_` bytes left to take behind begin_;
@@ -162,9 +172,11 @@ class ResumableStream {
   std::unique_ptr<std::byte[]> in_;
   size_t capacity_ = 0, begin_ = 0, parsed_ = 0, end_ = 0;
   size_t left_ = 0;
-  bool firstRecord_ = false;  // of a new connection: it must be a resume
-  Straight straight_;         // while it is active, in_ is empty
-  size_t landed_ = 0;         // bytes at the end of the last one's memory that nobody has taken yet
+  std::vector<std::byte> cut_;  // what former connections have brought of the next record
+  bool spoiled_ = false;        // something that came on this one is not as sent
+  bool firstRecord_ = false;    // of a new connection: it must be a resume
+  Straight straight_;           // while it is active, in_ is empty
+  size_t landed_ = 0;           // bytes at the end of the last one's memory that nobody has taken yet
   uint64_t received_ = 0, consumed_ = 0;
   uint64_t saidConsumed_ = 0;
   size_t recordsTaken_ = 0;  // since then

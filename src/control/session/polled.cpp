@@ -107,7 +107,7 @@ PendingFd Control::fetch(int peer, const std::string& key) {
   });
 }
 
-PendingFd Control::open(int peer, int index) {
+PendingFd Control::open(int peer, StreamIndex index) {
   const JoinRequest& me = impl_->request;
   if (peer < 0 || peer >= me.nRanks || peer == me.rank || index < 0) {
     return failing(
@@ -129,19 +129,19 @@ PendingFd Control::open(int peer, int index) {
   });
 }
 
-Result<Fd> Control::opened(int peer, int index) {
+Result<Fd> Control::opened(int peer, StreamIndex index) {
   const Visit visit(impl_->io);
   TUTTI_TRY(impl_->over());
   return impl_->takeStream(peer, index);
 }
 
-Fd Control::Impl::takeStream(int peer, int index) {
+Fd Control::Impl::takeStream(int peer, StreamIndex index) {
   SocketNetwork::Stream stream = io.network->takeStream(BootstrapNode::streamKey(request.commId, peer, index));
   if (stream.fd.valid()) streamKeys[{peer, index}] = stream.keys;
   return std::move(stream.fd);
 }
 
-DirectionKeys Control::keysOf(int peer, int index) {
+DirectionKeys Control::keysOf(int peer, StreamIndex index) {
   const Visit visit(impl_->io);
   const auto found = impl_->streamKeys.find({peer, index});
   if (found == impl_->streamKeys.end()) return {};

@@ -134,9 +134,9 @@ class Control : public FdExchange, public StreamExchange {
   Status serve(const std::string& key, int fd) override;
   void unserve(const std::string& key) override;
   PendingFd fetch(int peer, const std::string& key) override;
-  PendingFd open(int peer, int index) override;
-  Result<Fd> opened(int peer, int index) override;
-  DirectionKeys keysOf(int peer, int index) override;
+  PendingFd open(int peer, StreamIndex index) override;
+  Result<Fd> opened(int peer, StreamIndex index) override;
+  DirectionKeys keysOf(int peer, StreamIndex index) override;
   int nPaths() const override;
   /// Called on the Session's thread, by the rules of onFailure, when something that is polled may have come.  Empty:
   /// not any more.

@@ -103,8 +103,8 @@ struct Control::Impl {
   std::mutex agreeing;       // one agree() at a time; before the Session's lock
   uint64_t agreedEpoch = 0;  // of the last decision that agree() has handed out
   std::function<void(int)> onGone;
-  std::set<int> goneTold;                                   // ranks that onGone has been called with
-  std::map<std::pair<int, int>, DirectionKeys> streamKeys;  // by peer and index, until somebody asks
+  std::set<int> goneTold;                                           // ranks that onGone has been called with
+  std::map<std::pair<int, StreamIndex>, DirectionKeys> streamKeys;  // by peer and index, until somebody asks
   std::function<void()> onArrival;
   int polled = 0;  // things that are polled
   std::unique_ptr<ProcessWatch> processes;
@@ -143,7 +143,7 @@ struct Control::Impl {
   void tellGone();
   void tellArrival();
   void processEnded(int rank, int pid);
-  Fd takeStream(int peer, int index);
+  Fd takeStream(int peer, StreamIndex index);
   void tick();
   int64_t nextTimerNs() const;
   void onTimer();

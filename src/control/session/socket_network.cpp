@@ -14,6 +14,7 @@
 #include "src/base/congestion.hpp"
 #include "src/base/log.hpp"
 #include "src/base/random.hpp"
+#include "src/base/tcp_stall.hpp"
 #include "src/control/session/socket_options.hpp"
 
 namespace tutti {
@@ -278,6 +279,11 @@ void SocketNetwork::close(LinkId id) {
 }
 
 void SocketNetwork::drop(LinkId id) { erase(id); }
+
+bool SocketNetwork::silent(LinkId id) {
+  const Link* link = find(id);
+  return link != nullptr && link->fd.valid() && tcpSilentMs(link->fd.get()).has_value();
+}
 
 // Most descriptors are the job's, whoever dials; a process may have several Sessions.
 size_t SocketNetwork::mostStrangers() const {

@@ -39,6 +39,7 @@ class SocketNetwork : public Network {
   void send(LinkId link, std::string_view message) override;
   void close(LinkId link) override;
   void drop(LinkId link) override;
+  bool silent(LinkId link) override;
   size_t mostStrangers() const override;
   void handOver(LinkId link, const std::string& streamKey, const DirectionKeys& keys) override;
 

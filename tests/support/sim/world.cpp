@@ -48,6 +48,7 @@ class SimWorld::Node : public Network {
   LinkId dial(const ControlAddress& to) override { return world_.dial(index_, to); }
   void send(LinkId link, std::string_view message) override { world_.sendMessage(index_, link, message); }
   void close(LinkId link) override { world_.closeLink(index_, link); }
+  bool silent(LinkId link) override { return world_.pipeOf(link).silent; }
   void handOver(LinkId link, const std::string& streamKey, const DirectionKeys&) override {
     Pipe& pipe = world_.pipeOf(link);
     pipe.handedOver[link & 1] = true;

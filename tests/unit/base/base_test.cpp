@@ -2,6 +2,7 @@
 
 #include "src/base/config.hpp"
 #include "src/base/nearest.hpp"
+#include "src/base/seldom.hpp"
 #include "src/base/text.hpp"
 
 using namespace tutti;
@@ -71,4 +72,23 @@ TEST_CASE("an unknown variable is refused with the one that was meant") {
   CHECK(refusal("TUTI_LOG") == "there is no variable 'TUTI_LOG'; tutti-info --config lists them");
   // The prefix that all have makes no two of them alike.
   CHECK(refusal("TUTTI_XQJZ") == "there is no variable 'TUTTI_XQJZ'; tutti-info --config lists them");
+}
+
+TEST_CASE("what goes on is said less and less often, with what was not said, and what begins again at once") {
+  constexpr int64_t kSecond = 1000 * kMs;
+  Seldom seldom;
+  std::vector<std::pair<int64_t, uint64_t>> said;  // in which second, how often since
+  for (int64_t second = 1; second <= 3600; ++second) {
+    if (const uint64_t times = seldom.due(second * kSecond); times > 0) said.emplace_back(second, times);
+  }
+  REQUIRE(said.size() == 11);
+  CHECK(said[0] == std::pair<int64_t, uint64_t>(1, 1));
+  CHECK(said[1] == std::pair<int64_t, uint64_t>(11, 10));
+  CHECK(said[2] == std::pair<int64_t, uint64_t>(31, 20));
+  CHECK(said[10].first - said[9].first == 600);
+  CHECK(seldom.take() == static_cast<uint64_t>(3600 - said[10].first));
+  CHECK(seldom.take() == 0);
+  CHECK(seldom.due(20'000 * kSecond) == 1);
+  CHECK(seldom.due(20'011 * kSecond) == 1);
+  CHECK(seldom.due(20'022 * kSecond) == 0);
 }

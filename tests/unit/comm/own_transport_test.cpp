@@ -361,7 +361,7 @@ TEST_CASE("ranks that nothing joins are told why of each transport") {
     Status serve(const std::string&, int) override { return {}; }
     void unserve(const std::string&) override {}
     PendingFd fetch(int, const std::string&) override { return nothing(); }
-    PendingFd open(int, int) override { return nothing(); }
+    PendingFd open(int, StreamIndex) override { return nothing(); }
     static PendingFd nothing() {
       return pendingBy<Fd>([]() -> Result<Fd> { return internalError("nothing is there"); });
     }

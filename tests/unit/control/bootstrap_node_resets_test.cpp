@@ -58,6 +58,36 @@ TEST_CASE("links that are reset again and again still carry all", "[thorough]") 
   CHECK(resets >= seeds.size() / 10);
 }
 
+TEST_CASE("links that fall silent are made again beside, and nothing is lost or repeated", "[thorough]") {
+  int held = 0;  // jobs that were held up by it
+  const std::vector<uint64_t> seeds = testSeeds(1, test::kThorough ? 200 : 40);
+  for (const uint64_t seed : seeds) {
+    CAPTURE(seed);
+    SimWorld world(seed);
+    JobOptions options = gathering(2 + static_cast<int>(seed % 7));
+    options.nGathers = 60;
+    options.gatherNs = 10 * kSecond;
+    SimJob job(world, options);
+    // Links of one rank, some of them or all, once all ranks are up.
+    std::function<void()> silence = [&] {
+      for (int r = 0; r < job.nRanks(); ++r) {
+        if (job.rank(r).upNs < 0) return world.at(world.nowNs() + kMs, silence);
+      }
+      const std::vector<LinkId> links = world.links(job.rank(static_cast<int>(world.random()) & 1).node);
+      for (const LinkId link : links) {
+        if (world.random() % 2 == 0) world.dropLink(link, SimWorld::Loss::Silent);
+      }
+    };
+    world.at(kMs, silence);
+    REQUIRE(complaintOf(job) == "");
+    int64_t endNs = 0;
+    for (int r = 0; r < job.nRanks(); ++r) endNs = std::max(endNs, job.rank(r).endNs);
+    held += endNs > kSecond ? 1 : 0;
+    CHECK(endNs < 6 * kSecond);  // a beat, a look, and once more for a link that took its place while it was made
+  }
+  CHECK(held > static_cast<int>(seeds.size()) / 4);
+}
+
 TEST_CASE("a rank that dies while its links are made again is found at once") {
   for (uint64_t seed : testSeeds(1, 40)) {
     CAPTURE(seed);

@@ -14,8 +14,6 @@ using namespace tutti;
 using namespace tutti::tcp;
 using namespace tutti::tcp::test;
 
-namespace {}  // namespace
-
 TEST_CASE("CRC-32C is that of its standard, with and without instructions for it") {
   CHECK(crc32c("123456789", 9) == 0xe3069283);
   const std::vector<char> zeros(32, 0);
@@ -200,6 +198,57 @@ TEST_CASE(
   }
 }
 
+namespace {
+
+/// Carries `bytes` of one end's stream over connections that each end after `each` bytes of it; how many there were.
+size_t overShortConnections(World& world, size_t bytes, size_t each, bool straight, int damageAt) {
+  size_t connections = 0;
+  while (world.taken(1) < bytes && connections < bytes) {
+    ++connections;
+    for (const int side : {0, 1}) world.reconnect(side);
+    for (size_t left = each; left > 0;) {
+      (void)world.send(1, SIZE_MAX);
+      if (!world.arrive(0, SIZE_MAX)) break;
+      const size_t n = world.send(0, left);
+      if (n == 0) break;
+      if (static_cast<int>(connections) == damageAt) world.damage(0, n - 1);
+      left -= n;
+      bool good = true;
+      while (good && world.onTheWay(0) > 0) {
+        good =
+            straight ? world.arriveStraight(1, 700, world.taken(1) == 0 ? 32 : 200'000, false) : world.arrive(1, 700);
+      }
+      if (!good) break;
+      world.check();
+    }
+    while (world.take(1, 1 << 16) > 0) {
+    }
+  }
+  return connections;
+}
+
+}  // namespace
+
+TEST_CASE("connections that all end within a record carry it in the end, and nearly no byte of it twice") {
+  constexpr size_t kBytes = 32 + 300'000, kEach = 2000;
+  for (const Protection protection : protections()) {
+    for (const bool straight : {false, true}) {
+      for (const int damageAt : {-1, 40}) {
+        CAPTURE(static_cast<int>(protection), straight, damageAt);
+        World world(1 << 20, protection);
+        REQUIRE(world.write(0, kBytes, 32) == kBytes);
+        const size_t connections = overShortConnections(world, kBytes, kEach, straight, damageAt);
+        const size_t again = damageAt > 0 ? 2 * kMostRecordBytes : 0;  // the record that was damaged
+        CHECK(connections <= (kBytes + again) / (kEach - 3 * kSealedHeadBytes) + 4);
+        CHECK(world.stream(0).resent() <= again + connections * kSealedHeadBytes);
+        REQUIRE(world.settle());
+        CHECK(world.right());
+        CHECK(world.taken(1) == kBytes);
+      }
+    }
+  }
+}
+
 TEST_CASE("every flipped bit of a record is noticed, and repaired by another connection") {
   const auto ways = protections();
   for (size_t turn = 0; turn < (kSealedHeadBytes + 20) * 8 * ways.size(); ++turn) {
@@ -317,4 +366,44 @@ TEST_CASE("what is no record, or not of this stream, is refused with the reason"
   REQUIRE(world.stream(1).toSend(parts) >= 1);
   const auto* at = static_cast<const std::byte*>(parts[0].iov_base);
   CHECK(answer(std::span(at, parts[0].iov_len), true) == "it wants to go on at byte 500 of 0, of which 0 are gone");
+}
+
+TEST_CASE("a peer that says it keeps more of a record than there is, or goes on elsewhere in it, is refused") {
+  // Two ends of which one has had a part of a record; what each says on the next connection goes to a third.
+  World world(kWindow);
+  REQUIRE(world.write(0, 500, 0) == 500);
+  (void)world.send(0, 100);
+  REQUIRE(world.arrive(1, SIZE_MAX));
+  for (const int side : {0, 1}) world.reconnect(side);
+  const auto said = [&](int side) {
+    std::array<iovec, 4> parts;
+    REQUIRE(world.stream(side).toSend(parts) >= 1);
+    const auto* at = static_cast<const std::byte*>(parts[0].iov_base);
+    return std::vector<std::byte>(at, at + parts[0].iov_len);
+  };
+  const auto answer = [](ResumableStream& stream, std::span<const std::byte> bytes) {
+    std::copy(bytes.begin(), bytes.end(), stream.room().begin());
+    return stream.came(bytes.size()).message();
+  };
+  ResumableStream shorter(kWindow);
+  std::array<std::byte, 40> data{};
+  const iovec part{data.data(), data.size()};
+  REQUIRE(shorter.write(std::span(&part, 1), 0) == data.size());
+  shorter.connect();
+  CHECK(answer(shorter, said(1)) == "it keeps 100 bytes of a record of 72");
+  ResumableStream empty(kWindow);
+  empty.connect();
+  CHECK(answer(empty, said(1)) == "it keeps 100 bytes of a record of 0");
+
+  REQUIRE(world.send(1, SIZE_MAX) == kRecordHeadBytes);
+  REQUIRE(world.arrive(0, SIZE_MAX));
+  const std::vector<std::byte> resume = said(0);
+  REQUIRE(world.send(0, kRecordHeadBytes) == kRecordHeadBytes);
+  const std::vector<std::byte> rest = said(0);
+  ResumableStream other(kWindow);
+  other.connect();
+  CHECK(answer(other, resume).empty());
+  CHECK(answer(other, rest) ==
+        "the rest of a record at byte 0 behind its first 100 bytes came where byte 0 was to come, "
+        "and 0 bytes are here");
 }
