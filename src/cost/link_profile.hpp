@@ -25,6 +25,8 @@ struct LinkProfile {
   bool encrypts = false;
   /// Inside a host: a message is system calls on both sides, in which the kernel does all there is to do.
   bool systemCalls = false;
+  /// The kind of link inside a host whose messages take as much of both ends, without a way between them; "": none.
+  std::string_view workOf;
   /// A message to several peers is written once for all of them (Endpoint::outbox()).
   bool writesOnce = false;
   DirectReads directReads = DirectReads::None;

@@ -43,17 +43,30 @@ sim::MessagePrice directPrice(const PlanRequest& r, const Calibration& c, const 
   return price;
 }
 
+/// Between hosts: work of both ends, and a wire that messages share.
+sim::MessagePrice wirePrice(const PlanRequest& r, const Calibration& c, const LinkProfile& on) {
+  const LinearCost link = c.at(on, interProtocol(r, c)).cost;
+  sim::MessagePrice price;
+  double workUs = 2 * link.latencyUs * link.workShare;
+  if (!on.workOf.empty()) {
+    // Nothing is on the way there, so what a message takes is work, half of it at each end.
+    const LinkCost& here = c.at(on.workOf, Protocol::Slots);
+    workUs = std::max(workUs, here.cost.latencyUs * kSystemCallWorkShare);
+    price.sendUsPerByte = price.receiveUsPerByte =
+        perByte(here.near.oneWay > 0 ? here.near.oneWay : here.cost.bandwidthGBps) / 2;
+  }
+  workUs = std::min(workUs, link.latencyUs * kMostWorkShare);
+  price.sendUs = price.receiveUs = workUs / 2;
+  price.latencyUs = link.latencyUs - workUs;
+  price.wireUsPerByte = perByte(std::min(link.bandwidthGBps, mostInterGBps(r, c)));
+  price.gatherUsPerByte = perByte(c.copyGBps);
+  return price;
+}
+
 sim::MessagePrice copiedPrice(const PlanRequest& r, const Calibration& c, const LinkProfile& on, Protocol protocol,
                               double roomBytes) {
+  if (on.betweenHosts) return wirePrice(r, c, on);
   sim::MessagePrice price;
-  if (on.betweenHosts) {
-    const LinearCost link = c.at(on, interProtocol(r, c)).cost;
-    price.sendUs = link.latencyUs * link.workShare;
-    price.latencyUs = link.latencyUs - price.sendUs;
-    price.wireUsPerByte = perByte(std::min(link.bandwidthGBps, mostInterGBps(r, c)));
-    price.gatherUsPerByte = perByte(c.copyGBps);
-    return price;
-  }
   const bool shared = r.links.ranksPerCore > 1;
   // What goes one way goes as a stream in a row of calls, however little it is.
   const bool stream = !goesBothWays(r.shape.collective) && !on.systemCalls;

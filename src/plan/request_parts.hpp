@@ -20,6 +20,9 @@ inline constexpr double kMostFurtherRanks = 3;
 /// Where all of a message's latency but the wake-up is system calls.
 inline constexpr double kSystemCallWorkShare = 0.9;
 
+/// Of a message between hosts, that is work of its ends at the most.
+inline constexpr double kMostWorkShare = 0.8;
+
 /// Microseconds of a byte.
 inline double perByte(double gbps) { return 1 / (gbps * 1e3); }
 

@@ -11,6 +11,7 @@ inline constexpr LinkProfile kTcpLocal = {
 inline constexpr LinkProfile kTcpRemote = {.key = "tcp-remote",
                                            .betweenHosts = true,
                                            .encrypts = true,
+                                           .workOf = kTcpLocal.key,
                                            .channelGBps = 3,
                                            .spreadsOverPaths = true,
                                            .mostRequests = 256};

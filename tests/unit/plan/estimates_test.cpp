@@ -8,6 +8,7 @@
 
 #include "src/plan/machine_levels.hpp"
 #include "src/schedule/passes.hpp"
+#include "transport/ncclnet/entry.hpp"
 #include "transport/shm/entry.hpp"
 #include "transport/table.hpp"
 #include "transport/tcp/entry.hpp"
@@ -383,6 +384,32 @@ TEST_CASE("ranks of a process are nearer than those of a socket, and sockets sha
   const double wide = costUs(r, "ring");
   r.levels = &narrow;
   CHECK(costUs(r, "ring") > 5 * wide);
+}
+
+TEST_CASE("a message between hosts is work of both ends, as much as one inside a host by the same system calls") {
+  PlanRequest r = request(Collective::AllReduce, 4, 1, 64 << 10);
+  r.links.inter = kTcpRemote;
+  Calibration c = figures();
+  LinkCost& local = c.at(kTcpLocal, Protocol::Slots);
+  local.cost = {20, 4};
+  local.near = {5, 4};
+  c.at(kTcpRemote, Protocol::Slots).cost = {30, 0.1};
+  sim::MessagePrice price = pricesOf(r, c, Protocol::Slots).copied[1];
+  CHECK(price.sendUs == Approx(0.9 * 20 / 2));
+  CHECK(price.receiveUs == Approx(0.9 * 20 / 2));
+  CHECK(price.sendUs + price.latencyUs + price.receiveUs == Approx(30));
+  CHECK(price.sendUsPerByte == Approx(1 / 5e3 / 2));
+  CHECK(price.receiveUsPerByte == Approx(1 / 5e3 / 2));
+  CHECK(price.wireUsPerByte == Approx(1 / 0.1e3));
+  // A way that is hardly longer than the work; and one by an adapter, where a part of the latency is work.
+  c.at(kTcpRemote, Protocol::Slots).cost = {10, 0.1};
+  price = pricesOf(r, c, Protocol::Slots).copied[1];
+  CHECK(price.latencyUs == Approx(2));
+  CHECK(price.sendUs == price.receiveUs);
+  r.links.inter = kNcclnetRemote;
+  price = pricesOf(r, c, Protocol::Slots).copied[1];
+  CHECK(price.receiveUs > 0);
+  CHECK(price.receiveUsPerByte == 0);
 }
 
 }  // namespace tutti

@@ -174,7 +174,7 @@ TEST_CASE("one copy by the receiver wins where both ends are busy anyway, two co
 
 TEST_CASE("an operand is read where it lies by a thread, and copied first by a process that has not mapped it") {
   Calibration c = figures();
-  for (const LinkProfile kind : {kShmThreads, kShmProcesses}) {
+  for (const LinkProfile& kind : {kShmThreads, kShmProcesses}) {
     c.at(kind, Protocol::Slots) = {
         .available = true, .cost = {0.2, 9}, .mostBytes = 131072, .near = {10, 5}, .far = {10, 5}};
     c.at(kind, Protocol::Direct) = {
