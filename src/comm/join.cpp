@@ -296,6 +296,7 @@ Status Joining::tellAddresses() {
   addresses.transports = comm_.links_->addresses();
   addresses.paths = static_cast<uint32_t>(comm_.control_->nPaths());
   if (addresses.paths > 1) addresses.pathsMbps = listenMbps();
+  addresses.byAdapters = mine().device.empty() || comm_.links_->giveAllDeviceMemory(descriptors_) ? 1 : 0;
   addresses.machine = machineReport(descriptors_, rank());
   TUTTI_TRY(executor().meet(descriptors_, &addresses));
   Result<ForeignPlans> plans = ForeignPlans::read(comm_.nRanks());
@@ -307,10 +308,7 @@ Status Joining::tellAddresses() {
   std::vector<std::string> reports, planReports;
   for (size_t r = 0; r < all.size(); ++r) {
     TUTTI_ASSIGN(PeerDescriptor theirs, decodeDescriptor(static_cast<int>(r), all[r]));
-    descriptors_[r].transports = std::move(theirs.transports);
-    descriptors_[r].ends = std::move(theirs.ends);
-    descriptors_[r].paths = theirs.paths;
-    descriptors_[r].pathsMbps = theirs.pathsMbps;
+    descriptors_[r].addWays(&theirs);
     reports.push_back(std::move(theirs.machine));
     planReports.push_back(std::move(theirs.plans));
   }

@@ -164,16 +164,26 @@ Result<bool> Links::openBoards() {
   return open;
 }
 
-bool Links::mayGiveDeviceMemory(const PeerInfo& self, const PeerInfo& peer) const {
+/// The transport that seems to join the two, if it takes memory of the first one's device.
+Transport* Links::takerOfDeviceMemory(const PeerInfo& self, const PeerInfo& peer) const {
   for (const auto& transport : transports_) {
     const Result<LinkProfile> link = transport->reach(self, peer);
-    if (!link.ok()) continue;
-    const bool takes = link->registers && link->memory.has(MemoryKind::Device);
-    if (takes && std::ranges::find(takeDevice_, transport.get()) == takeDevice_.end())
-      takeDevice_.push_back(transport.get());
-    return takes;
+    if (link.ok()) return link->registers && link->memory.has(MemoryKind::Device) ? transport.get() : nullptr;
   }
-  return false;
+  return nullptr;
+}
+
+bool Links::mayGiveDeviceMemory(const PeerInfo& self, const PeerInfo& peer) const {
+  Transport* const taker = takerOfDeviceMemory(self, peer);
+  if (taker != nullptr && std::ranges::find(takeDevice_, taker) == takeDevice_.end()) takeDevice_.push_back(taker);
+  return taker != nullptr;
+}
+
+bool Links::giveAllDeviceMemory(const std::vector<PeerDescriptor>& peers) const {
+  const PeerInfo& self = peers[static_cast<size_t>(rank_)].info;
+  return std::ranges::all_of(peers, [&](const PeerDescriptor& peer) {
+    return peer.info.hostId == self.hostId || takerOfDeviceMemory(self, peer.info) != nullptr;
+  });
 }
 
 Result<std::vector<std::unique_ptr<MemoryRegistration>>> Links::registerDeviceMemory(const Memory& memory) const {

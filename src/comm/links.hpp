@@ -76,6 +76,9 @@ class Links {
   /// Before ranks have met: whether the transport that seems to join the two ranks, of which this one is the first, is
   /// to be given memory of the rank's device.
   bool mayGiveDeviceMemory(const PeerInfo& self, const PeerInfo& peer) const;
+  /// Before ranks have met: whether transports read and write memory of this rank's device for all messages to other
+  /// hosts.  peers: of all ranks.
+  bool giveAllDeviceMemory(const std::vector<PeerDescriptor>& peers) const;
   /// Registers memory of the rank's device with all transports that take it.  Errors: as Transport::registerMemory.
   Result<std::vector<std::unique_ptr<MemoryRegistration>>> registerDeviceMemory(const Memory& memory) const;
   /// Names the transports whose requests use registered memory alone.
@@ -90,6 +93,7 @@ class Links {
     Transport* transport;
     LinkProfile link;
   };
+  Transport* takerOfDeviceMemory(const PeerInfo& self, const PeerInfo& peer) const;
   Result<Route> routeBetween(int self, int peer) const;
   Transport* transportTo(int peer) const { return byPeer_[static_cast<size_t>(peer)].transport; }
   Result<const Address*> addressOf(int peer, const Transport& transport) const;

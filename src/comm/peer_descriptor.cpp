@@ -65,6 +65,7 @@ void eachField(Descriptor& descriptor, Field& field) {
   field(descriptor.hostLinks);
   field(descriptor.paths);
   field(descriptor.pathsMbps);
+  field(descriptor.byAdapters);
 }
 
 Status otherRelease(int rank, std::string theirs) {
@@ -75,6 +76,14 @@ Status otherRelease(int rank, std::string theirs) {
 }
 
 }  // namespace
+
+void PeerDescriptor::addWays(PeerDescriptor* told) {
+  transports = std::move(told->transports);
+  ends = std::move(told->ends);
+  paths = told->paths;
+  pathsMbps = told->pathsMbps;
+  byAdapters = told->byAdapters;
+}
 
 std::string encodeDescriptor(const PeerDescriptor& descriptor) {
   Encoding field;

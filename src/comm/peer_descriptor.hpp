@@ -32,8 +32,12 @@ struct PeerDescriptor {
   std::string machine;                                      // see machineReport(); with the transports
   uint64_t network = 0;                                     // see networkIdentity()
   uint32_t paths = 1;                                       // interfaces that links may go by; with the transports
+  uint32_t byAdapters = 0;                                  // 1: see giveAllDeviceMemory(); with the transports
   uint32_t pathsMbps = 0;                                   // what those carry; 0: not known; with the transports
   std::string hostLinks;                                    // what its parent's links between hosts were found to cost
+
+  /// Takes over how the rank is reached, of what it has told with its transports.
+  void addWays(PeerDescriptor* told);
 };
 
 std::string encodeDescriptor(const PeerDescriptor& descriptor);

@@ -74,6 +74,9 @@ struct DeviceCosts {
   /// The part of a call's cost that is what it costs alone; the rest is what it adds to a row of calls.
   double waitedFor = 1;
   double pinnedGBps = 0;  // between a device and pinned memory of its host; unused but by Proxy
+  /// By Proxy: adapters read and write memory of all ranks' devices, so that messages between hosts are copied on the
+  /// device, into slots and out of them, and do not pass through pinned memory.
+  bool byAdapters = false;
   /// By Proxy: what messages inside a host cost by streams, where all its ranks' devices reach each other; null: they
   /// pass through pinned memory, too.
   std::shared_ptr<const DeviceCosts> insideHost{};

@@ -136,8 +136,9 @@ LinearCost deviceLink(const DeviceCosts& costs) {
 /// As passThroughPinned() of prices.
 void passThroughPinned(const DeviceCosts& costs, CostModel* m) {
   for (LinearCost* link : {&m->intra, &m->inter, &m->link, &m->exchange, &m->oneWay}) {
+    const bool byAdapter = costs.byAdapters && link != &m->intra;
     link->latencyUs += costs.message.near.us();
-    link->bandwidthGBps = 1 / (1 / link->bandwidthGBps + 2 / costs.pinnedGBps);
+    link->bandwidthGBps = 1 / (1 / link->bandwidthGBps + (byAdapter ? 4 / costs.memoryGBps : 2 / costs.pinnedGBps));
   }
   if (costs.insideHost != nullptr) m->intra = deviceLink(*costs.insideHost);
   m->reduceGBps = costs.memoryGBps;

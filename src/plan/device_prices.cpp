@@ -141,18 +141,31 @@ double onePassUs(const DeviceCosts& costs, double bytes) { return costs.callUs +
 
 namespace {
 
-/// Whether what joins ranks at this level are links of devices.
-bool goesByDevice(const PlanRequest& r, size_t level) {
-  if (r.device->insideHost == nullptr || r.levels == nullptr || level >= r.levels->size()) return false;
+/// What joins ranks at this level; null: not known.
+const LinkProfile* linkOf(const PlanRequest& r, size_t level) {
+  if (r.levels == nullptr || level >= r.levels->size()) return nullptr;
   const std::optional<LinkProfile>& link = (*r.levels)[level].link;
-  return link && !link->betweenHosts;
+  return link ? &*link : nullptr;
 }
 
-sim::MessagePrice throughPinned(const DeviceCosts& costs, sim::MessagePrice price) {
+/// Whether what joins ranks at this level are links of devices.
+bool goesByDevice(const PlanRequest& r, size_t level) {
+  const LinkProfile* link = linkOf(r, level);
+  return r.device->insideHost != nullptr && link != nullptr && !link->betweenHosts;
+}
+
+/// Whether adapters read and write what goes by this level where devices have it.
+bool goesByAdapter(const PlanRequest& r, size_t level) {
+  const LinkProfile* link = linkOf(r, level);
+  return r.device->byAdapters && link != nullptr && link->betweenHosts;
+}
+
+/// Copied by the device at both ends, at this rate.
+sim::MessagePrice throughSlots(const DeviceCosts& costs, double copyUsPerByte, sim::MessagePrice price) {
   price.sendUs += costs.message.near.sendUs;
   price.receiveUs += costs.message.near.receiveUs;
-  price.sendUsPerByte += perByte(costs.pinnedGBps);
-  price.receiveUsPerByte += perByte(costs.pinnedGBps);
+  price.sendUsPerByte += copyUsPerByte;
+  price.receiveUsPerByte += copyUsPerByte;
   return price;
 }
 
@@ -170,7 +183,8 @@ void passThroughPinned(const PlanRequest& r, sim::Prices* prices) {
   for (auto* levels : {&prices->copied, &prices->direct, &prices->here}) {
     for (size_t level = 0; level < levels->size(); ++level) {
       sim::MessagePrice& price = (*levels)[level];
-      price = goesByDevice(r, level) ? devicePrice(*costs.insideHost) : throughPinned(costs, price);
+      const double copied = goesByAdapter(r, level) ? 2 * perByte(costs.memoryGBps) : perByte(costs.pinnedGBps);
+      price = goesByDevice(r, level) ? devicePrice(*costs.insideHost) : throughSlots(costs, copied, price);
       price.gatherUsPerByte = 2 * perByte(costs.memoryGBps);
     }
   }

@@ -267,6 +267,82 @@ TEST_CASE("a posted send is done when its receiver has fetched it, and not befor
   CHECK(*until(two, [&] { return pair->a->test(third); }));
 }
 
+namespace {
+
+/// A device whose memory is the host's.
+struct SomeDevice : AdapterAccess {
+  std::string busId() const override { return "0000:1b:00.0"; }
+  Status check() const override { return {}; }
+  bool byAddress() const override { return false; }
+  Result<DmaBuf> dmaBuf(const Memory&) const override { return invalidUsage("the device has none"); }
+};
+
+/// Rank 0 is on a device, rank 1 is not.
+struct OnDevice : Two {
+  explicit OnDevice(const ucx::Options& options) : Two(options) {
+    transports[0] = std::make_unique<UcxTransport>(views[0], 0, options, std::make_shared<SomeDevice>());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("memory of devices is UCX's to read and write where UCX takes it, in messages of any size and way") {
+  NEEDS_UCX();
+  ucx::Options options = with("tcp");
+  options.settings.emplace_back("RNDV_THRESH", "16k");
+  std::vector<std::byte> memory(2 * kSlot), host(kSlot);
+  const Memory device{MemoryKind::Device, 0, memory.data(), memory.size()};
+  {  // As UCX is here.
+    OnDevice two(options);
+    if (!ucx::Worker::create(options).value()->takes(UCS_MEMORY_TYPE_CUDA)) {
+      CHECK_FALSE(two.transports[0]->reach(kHere, kThere)->memory.device);
+      CHECK(two.transports[0]->registerMemory(device).status().message() ==
+            "UCX does not take memory of the rank's device");
+    }
+  }
+  options.deviceMemory = UCS_MEMORY_TYPE_HOST;
+  OnDevice two(options);
+  CHECK(two.transports[0]->reach(kHere, kThere)->memory.device);
+  CHECK_FALSE(two.transports[1]->reach(kHere, kThere)->memory.device);
+  CHECK(two.transports[1]->registerMemory(device).status().code() == tuttiInvalidUsage);
+  const auto registered = std::move(two.transports[0]->registerMemory(device)).value();
+  Result<Pair> pair = connectBoth(two.transports, 0);
+  REQUIRE(pair.status().message() == "");
+  REQUIRE(pair->a->takes(memory.data(), memory.size()));
+  std::byte* const out = memory.data() + kSlot;
+  uint32_t number = 0;
+  for (const size_t bytes : {size_t{1}, size_t{700}, kSlot}) {
+    CAPTURE(bytes);
+    const auto there = pattern(bytes, number), back = pattern(bytes, number + 7);
+    const Fingerprint call = callNumber(number), answer = callNumber(number + 1);
+    number += 2;
+    // From the device to the host, whose call copies; and from a slot of the host's into the device.
+    std::copy(there.begin(), there.end(), memory.begin());
+    const Request sent = *pair->a->postSend(memory.data(), bytes, call);
+    REQUIRE(*until(two, [&] { return pair->b->receive(host.data(), {bytes, call}); }));
+    CHECK(std::equal(there.begin(), there.end(), host.begin()));
+    CHECK(*until(two, [&] { return pair->a->test(sent); }));
+    const Request wanted = *pair->a->postReceive(out, {bytes, answer});
+    REQUIRE(*until(two, [&] { return pair->b->send(back.data(), bytes, answer); }));
+    CHECK(*until(two, [&] { return pair->a->test(wanted); }));
+    CHECK(std::equal(back.begin(), back.end(), out));
+  }
+  const Request nothing = *pair->a->postReceive(out, {0, callNumber(number)});
+  REQUIRE(*until(two, [&] { return pair->b->send(nullptr, 0, callNumber(number)); }));
+  CHECK(*until(two, [&] { return pair->a->test(nothing); }));
+}
+
+TEST_CASE("UCX's shared memory alone is refused for memory of devices, by the variable that says so") {
+  NEEDS_UCX();
+  ucx::Options options = with("shm");
+  options.deviceMemory = UCS_MEMORY_TYPE_HOST;
+  OnDevice two(options);
+  const Status status = connectBoth(two.transports, 0).status();
+  CAPTURE(status.message());
+  // UCX's later versions tell the end of a peer there, too.
+  if (!status.ok()) CHECK(status.message().find("is not for memory of devices; UCX_TLS says") != std::string::npos);
+}
+
 TEST_CASE("endpoints that come up in different orders are joined by their lanes, and end on their own") {
   NEEDS_UCX();
   Two two(with("tcp"));

@@ -53,6 +53,10 @@ Result<bool> Connection::connect(const Card& theirs, const std::string& address)
     if (!link.ok())
       return systemError(ErrorCode::UcxRefused, "UCX has no way to rank ", peer_, ": ", link.status().message());
     link_ = *link;
+    if (needsLending_ && !link_->lends) {
+      return invalidUsage("UCX reaches rank ", peer_, " by ", link_->path,
+                          " alone, which is not for memory of devices; UCX_TLS says what UCX may use");
+    }
     TUTTI_DEBUG("ucx", "rank ", peer_, " by ", link_->path,
                 link_->lends ? "" : ", which does not tell the end of a peer");
     tellReleased(true);
@@ -168,17 +172,17 @@ bool Connection::came(const Header& header, void* payload, size_t bytes, bool le
   return keeps;
 }
 
-ucs_status_ptr_t Connection::post(Header* header, const std::byte* data, uint32_t flags, ucp_mem_h memory) {
+ucs_status_ptr_t Connection::post(Header* header, const std::byte* data, uint32_t flags, const Keys& memory) {
   header->released = told_ = givenBack_;
   header->connection = theirs_.connection;
   header->key = theirs_.key;
   ucp_request_param_t params{};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
   if (header->number == 0 && !up_) params.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-  if (memory != nullptr) params.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+  if (memory.handle != nullptr) params.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
   params.flags = flags;
-  params.memory_type = UCS_MEMORY_TYPE_HOST;
-  params.memh = memory;
+  params.memory_type = memory.type;
+  params.memh = memory.handle;
   const ucs_status_ptr_t request =
       api_.amSend(link_->endpoint, kMessageId, header, kHeaderBytes, data, header->bytes, &params);
   if (!UCS_PTR_IS_ERR(request)) return request;
@@ -187,7 +191,7 @@ ucs_status_ptr_t Connection::post(Header* header, const std::byte* data, uint32_
 }
 
 uint64_t Connection::sendFrom(const std::byte* data, size_t bytes, const Fingerprint& call, uint32_t flags,
-                              ucp_mem_h memory) {
+                              const Keys& memory) {
   const size_t slot = written_ % card_.slots;
   Header& header = outbound_->headers[slot];
   header = {.bytes = bytes, .call = call, .number = written_ + 1};
@@ -199,10 +203,10 @@ uint64_t Connection::sendFrom(const std::byte* data, size_t bytes, const Fingerp
 
 uint64_t Connection::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (bytes > 0 && data != staging()) std::memcpy(staging(), data, bytes);
-  return sendFrom(staging(), bytes, call, UCP_AM_SEND_FLAG_EAGER, nullptr);
+  return sendFrom(staging(), bytes, call, UCP_AM_SEND_FLAG_EAGER, {});
 }
 
-uint64_t Connection::lend(const std::byte* data, size_t bytes, const Fingerprint& call, ucp_mem_h memory) {
+uint64_t Connection::lend(const std::byte* data, size_t bytes, const Fingerprint& call, const Keys& memory) {
   if (!link_->lends) return send(data, bytes, call);
   ++numLent_;
   lentUpTo_ = written_ + 1;
@@ -231,18 +235,18 @@ void Connection::tellReleased(bool now) {
   if (!due || telling_ != nullptr || link_ == nullptr || deaf_) return;
   Header& header = outbound_->headers[card_.slots];
   header = {};
-  telling_ = post(&header, nullptr, UCP_AM_SEND_FLAG_EAGER, nullptr);
+  telling_ = post(&header, nullptr, UCP_AM_SEND_FLAG_EAGER, {});
 }
 
-void Connection::fetch(uint64_t message, std::byte* into, ucp_mem_h memory) {
+void Connection::fetch(uint64_t message, std::byte* into, const Keys& memory) {
   Inbound& one = inbound(message);
   if (into == nullptr && fetched_ == nullptr) fetched_ = std::make_unique_for_overwrite<std::byte[]>(stride_);
   std::byte* const place = into != nullptr ? into : fetched_.get();
   ucp_request_param_t params{};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-  if (memory != nullptr) params.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
-  params.memory_type = UCS_MEMORY_TYPE_HOST;
-  params.memh = memory;
+  if (memory.handle != nullptr) params.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+  params.memory_type = memory.type;
+  params.memh = memory.handle;
   one.fetching = api_.amReceive(worker_->handle(), one.payload, place, one.header.bytes, &params);
   one.isKept = false;  // UCX's from here on, whatever becomes of it
   one.payload = place;

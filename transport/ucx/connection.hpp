@@ -11,6 +11,13 @@
 
 namespace tutti::ucx {
 
+/// What UCX is told of memory that it reads or writes.
+struct Keys {
+  ucp_mem_h handle = nullptr;  // null: slots of ours
+  ucs_memory_type_t type = UCS_MEMORY_TYPE_HOST;
+  bool onDevice = false;
+};
+
 /// A message is one active message, numbered, as UCX keeps no order between small and large ones.  A sender has as many
 /// under way as the receiver has slots; the receiver tells how many it has released beside messages of its own, or by
 /// active messages of nothing else.  Payloads that are sent from slots leave at once (eager), others as UCX likes.
@@ -26,6 +33,9 @@ class Connection final : private Listener {
   ~Connection() override;
 
   const Card& card() const { return card_; }
+  /// Messages may be from or for memory of a device, which UCX alone reads and writes: it has to lend.  Before
+  /// connect().
+  void needLending() { needsLending_ = true; }
   int stream() const { return stream_.get(); }
   Worker& worker() const { return *worker_; }
   /// Goes on connecting; true when both ends have heard each other.  Errors: InvalidUsage: the two ends are not set
@@ -54,7 +64,7 @@ class Connection final : private Listener {
   /// room.
   uint64_t send(const std::byte* data, size_t bytes, const Fingerprint& call);
   /// Send from registered memory, which is the connection's until the message is sent.
-  uint64_t lend(const std::byte* data, size_t bytes, const Fingerprint& call, ucp_mem_h memory);
+  uint64_t lend(const std::byte* data, size_t bytes, const Fingerprint& call, const Keys& memory);
   /// Messages that UCX is done with.  Others may need drive() to leave.
   uint64_t sent() const { return sent_; }
   /// Whether the first `messages` need nothing more.  Where there is trouble the peer must have said so.
@@ -69,7 +79,7 @@ class Connection final : private Listener {
   bool isLent(uint64_t message) const { return inbound(message).lent; }
   const std::byte* payload(uint64_t message) const { return static_cast<const std::byte*>(inbound(message).payload); }
   /// Have UCX bring what the peer lends, into registered memory, or into this connection's (null).
-  void fetch(uint64_t message, std::byte* into, ucp_mem_h memory);
+  void fetch(uint64_t message, std::byte* into, const Keys& memory);
   /// Errors: the connection's trouble: it does not come any more.
   Result<bool> isFetched(uint64_t message);
   /// The next message is done with.
@@ -93,8 +103,8 @@ class Connection final : private Listener {
   Inbound& inbound(uint64_t message) { return inbound_[message % card_.slots]; }
   const Inbound& inbound(uint64_t message) const { return inbound_[message % card_.slots]; }
   bool came(const Header& header, void* payload, size_t bytes, bool lent) override;
-  ucs_status_ptr_t post(Header* header, const std::byte* data, uint32_t flags, ucp_mem_h memory);
-  uint64_t sendFrom(const std::byte* data, size_t bytes, const Fingerprint& call, uint32_t flags, ucp_mem_h memory);
+  ucs_status_ptr_t post(Header* header, const std::byte* data, uint32_t flags, const Keys& memory);
+  uint64_t sendFrom(const std::byte* data, size_t bytes, const Fingerprint& call, uint32_t flags, const Keys& memory);
   bool isDone(ucs_status_ptr_t* request, const char* what, bool* hasFailed = nullptr);
   void countSent();
   void tellReleased(bool now);
@@ -118,6 +128,7 @@ class Connection final : private Listener {
   Card card_, theirs_;
   std::shared_ptr<Link> link_;
   bool heard_ = false, up_ = false;
+  bool needsLending_ = false;
   std::shared_ptr<Outbound> outbound_;
   std::shared_ptr<std::byte[]> fetched_;            // a slot, where polled messages that were lent go
   std::vector<ucs_status_ptr_t> sends_;             // requests, by message % slots

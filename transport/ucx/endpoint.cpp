@@ -49,7 +49,7 @@ bool UcxEndpoint::takes(const std::byte* data, size_t bytes) const {
 }
 
 Result<Request> UcxEndpoint::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
-  const auto memory = bytes == 0 ? std::optional<ucp_mem_h>(nullptr) : registry_->find(data, bytes);
+  const auto memory = bytes == 0 ? Keys() : registry_->find(data, bytes);
   if (!memory)
     return invalidUsage(ErrorCode::NotRegistered, "requests over ucx use registered memory; these ", bytes,
                         " bytes are not");
@@ -60,7 +60,7 @@ Result<Request> UcxEndpoint::postSend(const std::byte* data, size_t bytes, const
 }
 
 Result<Request> UcxEndpoint::postReceive(std::byte* dst, const Expect& expect) {
-  const auto memory = expect.bytes == 0 ? std::optional<ucp_mem_h>(nullptr) : registry_->find(dst, expect.bytes);
+  const auto memory = expect.bytes == 0 ? Keys() : registry_->find(dst, expect.bytes);
   if (!memory)
     return invalidUsage(ErrorCode::NotRegistered, "requests over ucx use registered memory; these ", expect.bytes,
                         " bytes are not");
@@ -98,12 +98,12 @@ Status UcxEndpoint::serve() {
     const Posted& next = posted_.begin()[begun_];
     odd = check(taken_ + begun_, next.expect);
     if (!odd.ok()) break;
-    if (connection_->isLent(taken_ + begun_)) connection_->fetch(taken_ + begun_, next.dst, next.memory);
+    if (isFetched(next, taken_ + begun_)) connection_->fetch(taken_ + begun_, next.dst, next.memory);
     ++begun_;
   }
   while (begun_ > 0) {
     const Posted& next = posted_.front();
-    if (connection_->isLent(taken_)) {
+    if (isFetched(next, taken_)) {
       const Result<bool> fetched = connection_->isFetched(taken_);
       TUTTI_TRY(remember(fetched.status()));
       if (!*fetched) break;
@@ -132,7 +132,7 @@ Result<const std::byte*> UcxEndpoint::peekLocked(const Expect& expect) {
   }
   TUTTI_TRY(remember(check(taken_, expect)));
   if (connection_->isLent(taken_)) {
-    if (!std::exchange(fetches_, true)) connection_->fetch(taken_, nullptr, nullptr);
+    if (!std::exchange(fetches_, true)) connection_->fetch(taken_, nullptr, {});
     const Result<bool> fetched = connection_->isFetched(taken_);
     TUTTI_TRY(remember(fetched.status()));
     if (!*fetched) return kNotYet;

@@ -10,12 +10,13 @@
 
 namespace tutti::ucx {
 
-using Registry = MemoryTable<ucp_mem_h>;
+using Registry = MemoryTable<Keys>;
 
 /// Polled messages leave from slots and stay in memory of UCX's until they are read.  Posted ones leave from where they
 /// lie; UCX copies the small ones and brings others straight to where they are to be (rendezvous).  A polled message is
 /// sent when UCX is done with it: what it has merely begun may need calls of ours to leave, and a rank that has sent
-/// makes none.
+/// makes none.  Memory of devices is UCX's alone to read and write: what is sent from it is posted, and UCX brings what
+/// has come for it, however small.
 class UcxEndpoint final : public ConnectionEndpoint<Connection>, private Served {
  public:
   UcxEndpoint(int peer, std::unique_ptr<Connection> connection, std::shared_ptr<Registry> registry);
@@ -39,7 +40,7 @@ class UcxEndpoint final : public ConnectionEndpoint<Connection>, private Served 
   struct Posted {
     std::byte* dst;
     Expect expect;
-    ucp_mem_h memory;
+    Keys memory;
   };
   using Lock = std::lock_guard<std::mutex>;
   void goOn(bool some) override;
@@ -48,6 +49,10 @@ class UcxEndpoint final : public ConnectionEndpoint<Connection>, private Served 
   void releaseLocked();
   Status serve();
   bool isDone(Request request) const;
+  /// Whether UCX brings the message, and nobody copies it.
+  bool isFetched(const Posted& posted, uint64_t message) const {
+    return posted.memory.onDevice || connection_->isLent(message);
+  }
 
   const std::shared_ptr<Registry> registry_;
   std::mutex& mutex_;  // the worker's

@@ -18,7 +18,8 @@ constexpr LinkDescription kUcxLinks[] = {{kUcxLocal, [] { return ucxCosts(5, 3);
 Result<std::unique_ptr<Transport>> createUcx(const TransportContext& context) {
   TUTTI_ASSIGN(ucx::Options options, ucx::Options::fromConfig());
   if (context.sliceBytes > 0) options.slotBytes = context.sliceBytes;
-  return std::unique_ptr<Transport>(std::make_unique<UcxTransport>(context.streams, context.self.rank, options));
+  return std::unique_ptr<Transport>(
+      std::make_unique<UcxTransport>(context.streams, context.self.rank, options, context.device));
 }
 
 }  // namespace

@@ -6,9 +6,10 @@
 namespace tutti {
 
 /// By what UCX finds inside a host, and between hosts.
-inline constexpr LinkProfile kUcxLocal = {.key = "ucx-local", .puts = true, .registers = true, .mostRequests = 64};
+inline constexpr LinkProfile kUcxLocal = {
+    .key = "ucx-local", .puts = true, .flushes = true, .registers = true, .mostRequests = 64};
 inline constexpr LinkProfile kUcxRemote = {
-    .key = "ucx-remote", .betweenHosts = true, .puts = true, .registers = true, .mostRequests = 64};
+    .key = "ucx-remote", .betweenHosts = true, .puts = true, .flushes = true, .registers = true, .mostRequests = 64};
 
 extern const TransportEntry kUcxEntry;
 

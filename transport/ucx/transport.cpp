@@ -13,12 +13,13 @@ constexpr std::string_view kTag = "ucx1 ";
 class Opening final : public Pending<std::unique_ptr<Endpoint>> {
  public:
   Opening(int peer, std::string address, const Options& options, std::shared_ptr<Worker> worker,
-          std::shared_ptr<Registry> registry, PendingFd stream)
+          std::shared_ptr<Registry> registry, bool onDevice, PendingFd stream)
       : peer_(peer),
         address_(std::move(address)),
         options_(options),
         worker_(std::move(worker)),
         registry_(std::move(registry)),
+        onDevice_(onDevice),
         stream_(std::move(stream)) {}
 
   Result<std::unique_ptr<Endpoint>> poll() override {
@@ -26,6 +27,7 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
       TUTTI_ASSIGN(Fd fd, stream_->poll());
       if (!fd.valid()) return std::unique_ptr<Endpoint>();
       TUTTI_ASSIGN(connection_, Connection::create(peer_, worker_, options_, std::move(fd)));
+      if (onDevice_) connection_->needLending();
     }
     const auto state = cards_.poll(connection_->stream(), connection_->card());
     if (state == CardExchange<Card>::State::Lost)
@@ -47,6 +49,7 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
   const Options options_;
   const std::shared_ptr<Worker> worker_;
   const std::shared_ptr<Registry> registry_;
+  const bool onDevice_;  // messages may be for memory of a device
   const PendingFd stream_;
   std::unique_ptr<Connection> connection_;
   CardExchange<Card> cards_;
@@ -68,19 +71,29 @@ class Registered final : public MemoryRegistration {
 
 namespace tutti {
 
-UcxTransport::UcxTransport(StreamExchange& streams, int rank, const ucx::Options& options)
-    : streams_(streams), rank_(rank), options_(options), worker_(ucx::Worker::create(options)) {
-  if (worker_.ok()) {
-    TUTTI_INFO("ucx", (*worker_)->describe());
-  } else {
+UcxTransport::UcxTransport(StreamExchange& streams, int rank, const ucx::Options& options,
+                           std::shared_ptr<const AdapterAccess> device)
+    : streams_(streams),
+      rank_(rank),
+      options_(options),
+      worker_(ucx::Worker::create(options)),
+      takesDevice_(device != nullptr && worker_.ok() && (*worker_)->takes(options.deviceMemory)) {
+  if (!worker_.ok()) {
     TUTTI_WARN("ucx", "not used: ", worker_.status().text());
+    return;
   }
+  TUTTI_INFO("ucx", (*worker_)->describe());
+  if (device == nullptr) return;
+  TUTTI_INFO("ucx", "rank ", rank_, ": memory of the device at ", device->busId(),
+             takesDevice_ ? " is UCX's to read and write" : " passes through the host, as UCX does not take it");
 }
 
 Result<LinkProfile> UcxTransport::reach(const PeerInfo& self, const PeerInfo& peer) const {
   if (self.rank == peer.rank) return invalidUsage(ErrorCode::TransportAbsent, "a rank is not its own peer");
   if (!worker_.ok() && (self.rank == rank_ || peer.rank == rank_)) return worker_.status();
-  return self.hostId == peer.hostId ? kUcxLocal : kUcxRemote;
+  LinkProfile link = self.hostId == peer.hostId ? kUcxLocal : kUcxRemote;
+  link.memory.device = takesDevice_;
+  return link;
 }
 
 Address UcxTransport::address() const { return worker_.ok() ? cat(ucx::kTag, (*worker_)->address()) : ""; }
@@ -90,13 +103,16 @@ PendingEndpoint UcxTransport::beginConnect(int peer, const Address& peerAddress,
   if (!peerAddress.starts_with(ucx::kTag))
     return refusedEndpoint(remoteError("rank ", peer, " gave no address of ucx"));
   return std::make_unique<ucx::Opening>(peer, peerAddress.substr(ucx::kTag.size()), options_, *worker_, registry_,
-                                        streams_.open(peer, lane));
+                                        takesDevice_, streams_.open(peer, lane));
 }
 
 Result<std::unique_ptr<MemoryRegistration>> UcxTransport::registerMemory(const Memory& memory) {
   TUTTI_TRY(worker_.status());
-  TUTTI_ASSIGN(const ucp_mem_h handle, (*worker_)->registerMemory(memory));
-  return registry_->add(memory, handle, std::make_unique<ucx::Registered>(*worker_, handle));
+  const bool onDevice = memory.kind == MemoryKind::Device;
+  if (onDevice && !takesDevice_) return invalidUsage("UCX does not take memory of the rank's device");
+  const ucs_memory_type_t type = onDevice ? options_.deviceMemory : UCS_MEMORY_TYPE_HOST;
+  TUTTI_ASSIGN(const ucp_mem_h handle, (*worker_)->registerMemory(memory, type));
+  return registry_->add(memory, {handle, type, onDevice}, std::make_unique<ucx::Registered>(*worker_, handle));
 }
 
 }  // namespace tutti

@@ -13,7 +13,9 @@ namespace tutti {
 /// the sleeper, belong to one thread.  `streams` must outlive it; its endpoints may outlive it.
 class UcxTransport final : public Transport {
  public:
-  UcxTransport(StreamExchange& streams, int rank, const ucx::Options& options);
+  /// device: of the rank, or null.
+  UcxTransport(StreamExchange& streams, int rank, const ucx::Options& options,
+               std::shared_ptr<const AdapterAccess> device = nullptr);
 
   std::string_view name() const override { return "ucx"; }
   Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const override;
@@ -29,6 +31,7 @@ class UcxTransport final : public Transport {
   const int rank_;
   const ucx::Options options_;
   const Result<std::shared_ptr<ucx::Worker>> worker_;
+  const bool takesDevice_;  // UCX reads and writes memory of the rank's device
   const std::shared_ptr<ucx::Registry> registry_ = std::make_shared<ucx::Registry>();
 };
 

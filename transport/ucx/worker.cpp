@@ -93,6 +93,7 @@ Status Worker::openContext(const Options& options, Listening* words) {
   ucp_context_attr_t attributes{};
   attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
   (void)api_.contextQuery(context_, &attributes);
+  memoryTypes_ = attributes.memory_types;
   description_ = cat("UCX ", api_.version, ", for memory of ", memoryKinds(attributes.memory_types));
   return {};
 }
@@ -230,14 +231,14 @@ bool Worker::progress() {
   return some;
 }
 
-Result<ucp_mem_h> Worker::registerMemory(const Memory& memory) {
+Result<ucp_mem_h> Worker::registerMemory(const Memory& memory, ucs_memory_type_t type) {
   Listening words;
   ucp_mem_map_params_t params{};
   params.field_mask =
       UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
   params.address = memory.base;
   params.length = memory.bytes;
-  params.memory_type = UCS_MEMORY_TYPE_HOST;
+  params.memory_type = type;
   ucp_mem_h handle = nullptr;
   const ucs_status_t status = api_.memMap(context_, &params, &handle);
   if (status == UCS_OK) return handle;

@@ -60,6 +60,8 @@ class Worker final : public Sleeper {
   const std::string& address() const { return address_; }
   /// "UCX 1.13.1, for memory of host, cuda".  Any thread.
   const std::string& describe() const { return description_; }
+  /// Whether UCX takes memory that it calls so.  Any thread.
+  bool takes(ucs_memory_type_t type) const { return (memoryTypes_ >> type & 1) != 0; }
 
   /// Borrowed until remove(); its number, which is never used again.
   uint32_t add(Listener* listener);
@@ -78,7 +80,7 @@ class Worker final : public Sleeper {
   int64_t& closeNs() { return closeNs_; }
 
   /// Any thread; takes the mutex for no longer than to read.
-  Result<ucp_mem_h> registerMemory(const Memory& memory);
+  Result<ucp_mem_h> registerMemory(const Memory& memory, ucs_memory_type_t type);
   void deregisterMemory(ucp_mem_h memory) { (void)api_.memUnmap(context_, memory); }
 
   /// poll(), and what endpoints have to do about it.  Takes the mutex.
@@ -112,6 +114,7 @@ class Worker final : public Sleeper {
   ucp_worker_h worker_ = nullptr;
   int wakeUps_ = -1;  // the descriptor by which UCX wakes
   std::string address_, description_;
+  uint64_t memoryTypes_ = 0;
 
   std::mutex mutex_;  // of what follows
   struct Told {

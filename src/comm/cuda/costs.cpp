@@ -72,6 +72,7 @@ DeviceCosts cudaCosts(DeviceExecutor way, const std::vector<PeerDescriptor>& des
 DeviceCosts proxyCosts(const std::vector<PeerDescriptor>& descriptors, const DeviceReach& reach,
                        const Machines& machine) {
   DeviceCosts costs = deviceCosts(DeviceExecutor::Proxy, deviceFacts(descriptors), {});
+  costs.byAdapters = std::ranges::all_of(descriptors, [](const PeerDescriptor& one) { return one.byAdapters != 0; });
   const std::vector<PeerDescriptor> host = largestHost(descriptors);
   if (host.size() > 1 && reachInsideHosts(descriptors, reach))
     costs.insideHost = std::make_shared<DeviceCosts>(cudaCosts(DeviceExecutor::Streams, host, machine));

@@ -7,6 +7,7 @@
 #include "src/schedule/passes.hpp"
 #include "src/sim/memory.hpp"
 #include "tests/unit/plan/device_jobs.hpp"
+#include "transport/ncclnet/entry.hpp"
 
 using namespace tutti;
 using namespace tutti::test;
@@ -269,6 +270,32 @@ TEST_CASE("where devices of a host reach each other only messages between hosts 
     costs.insideHost = inside;
   }
   CHECK(says(explain(r, *plan(r, c)), "cuda-proxy, inside hosts cuda-streams, 4 ranks on one device over"));
+}
+
+TEST_CASE("where adapters have memory of all devices messages between hosts are copied on devices alone") {
+  const Calibration c = defaultCalibration({"test cpu", 8, "test"}, linkKinds());
+  const std::vector<int> hostOf = {0, 0, 1, 1};
+  const MachineLevels levels = {{"host", hostOf, kShmProcesses, 0}, {"all", std::vector<int>(4), kNcclnetRemote, 0}};
+  DeviceCosts costs = deviceCosts(DeviceExecutor::Proxy, {90, 4800}, {});
+  PlanRequest r;
+  r.shape = {.collective = Collective::AllReduce, .nRanks = 4, .bytes = 64 * kMi};
+  r.shape.nodeOf = hostOf;
+  r.links.intra = kShmProcesses;
+  r.links.inter = kNcclnetRemote;
+  r.levels = &levels;
+  r.device = &costs;
+  const sim::Prices pinned = pricesOf(r, c, Protocol::Slots, {});
+  const CostModel modelPinned = costModel(r, c, Protocol::Slots);
+  const double pinnedUs = plan(r, c)->costUs;
+  costs.byAdapters = true;
+  const sim::Prices straight = pricesOf(r, c, Protocol::Slots, {});
+  const CostModel model = costModel(r, c, Protocol::Slots);
+  CHECK(straight.copied[1].sendUsPerByte == Approx(2 / (costs.memoryGBps * 1e3)));
+  CHECK(straight.copied[1].sendUs == pinned.copied[1].sendUs);
+  CHECK(straight.copied[0].sendUsPerByte == pinned.copied[0].sendUsPerByte);  // inside a host nothing changes
+  CHECK(model.inter.bandwidthGBps > modelPinned.inter.bandwidthGBps);
+  CHECK(model.intra.bandwidthGBps == modelPinned.intra.bandwidthGBps);
+  CHECK(plan(r, c)->costUs < pinnedUs);
 }
 
 TEST_CASE("protocols that cannot be had on devices are refused by name") {
