@@ -81,6 +81,18 @@ unrailed() {
 }
 check 'one of two ports goes down' unrailed ip link set d1 down
 ip link set d1 up
+# It goes down and comes back while ranks call: each rank says both, and the port carries its part again.
+returned() {
+  local back
+  (sleep 5; ip link set d1 down; sleep 5; ip link set d1 up; sleep 3; sent rxe1 >"$log.back") &
+  TUTTI_IB_HCA='=rxe1,rxe0' TUTTI_IB_RAILS=2 "$run" -n 2 --no-tag --timeout 120 "$build/tests/multiproc/steady_ranks" 20 300000 >"$log" 2>&1 || return
+  wait
+  back=$(($(sent rxe1) - $(cat "$log.back")))
+  echo "packets since 3 s after it was up: $back" >>"$log"
+  [ "$(grep -c 'warn verbs: .*(rxe1:1): .*the traffic of this port moves to rxe0:1' "$log")" = 2 ] &&
+    [ "$(grep -c 'verbs: .*(rxe1:1): the port is back, and carries its part again' "$log")" = 2 ] && [ "$back" -gt 100 ]
+}
+check 'one of two ports goes down and comes back' returned
 # A user who may lock little memory.
 unlocked() {
   su nobody -s /bin/bash -c "ulimit -l 200; TUTTI_UNIQUE_ID= exec '$run' -n 2 --no-tag '$build/tests/multiproc/hosts_ranks'" >"$log" 2>&1
