@@ -28,8 +28,10 @@ class Losses(suite.Case):
     def all_go_on(self, jobs):
         """Every element was right; what all ranks said."""
         said = []
-        for rank, (status, text) in enumerate([job.wait(LATE) for job in jobs]):
-            self.assertEqual(status, 0, f"rank {rank}: {text}")
+        ended = [job.wait(LATE) for job in jobs]
+        all_ranks = "\n".join(f"rank {rank}: {text}" for rank, (_, text) in enumerate(ended))
+        for status, text in ended:
+            self.assertEqual(status, 0, all_ranks)
             said.append(text)
         self.assertRegex(said[0], r"ok, \d+ calls, longest \d+ ms")
         return said

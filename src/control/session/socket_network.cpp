@@ -195,6 +195,8 @@ void SocketNetwork::readMessages(LinkId id) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
     if (n < 0) return fail(id, lost(errno));
+    // A reset that a send has met.  Behind an orderly end it would have met EPIPE.
+    if (n == 0 && link->sendError != 0 && link->sendError != EPIPE) return fail(id, lost(link->sendError));
     if (n == 0) return fail(id, remoteError(ErrorCode::PeerClosed, kClosedByPeer));
     if (const Status s = link->reader.advance(static_cast<size_t>(n)); !s.ok()) return fail(id, s);
     if (!link->reader.complete()) continue;
@@ -233,6 +235,7 @@ void SocketNetwork::flush(Link& link) {
     if (n < 0 && errno == EAGAIN) break;
     if (n < 0) {
       // The reading side reports it, behind whatever the peer still said.
+      link.sendError = errno;
       link.outDone = link.out.size();
       break;
     }

@@ -74,6 +74,7 @@ class SocketNetwork : public Network {
     FrameReader reader;
     std::string out;  // bytes to send, from outDone on
     size_t outDone = 0;
+    int sendError = 0;                      // of a send: the system says it once, and a receive then finds an end
     std::vector<SocketAddress> candidates;  // Dialing
     size_t candidate = 0;                   // the next to be tried
     std::vector<Attempt> attempts;          // at those before; the first that is answered counts
