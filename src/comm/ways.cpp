@@ -12,7 +12,7 @@
 namespace tutti {
 namespace {
 
-// Of 96 cells on 2, 4 and 8 ranks of two cores the fastest way, or one within 10 % of it, was in 95 among the six that
+// Of 96 cells on 2, 4 and 8 ranks of two cores the fastest way, or one within 10 % of it, was in 95 among the five that
 // cost least by the planner's figures, and cost at most twice the least (perf/results/learning-2core-vm.txt).
 constexpr double kMostCost = 2;
 /// Of more ranks it takes too long to see how a way rounds.
