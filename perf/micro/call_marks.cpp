@@ -1,5 +1,5 @@
-// What it costs that every call is marked: the flight record of it, and the sixteen bytes that name it in its messages,
-// by which ranks that differ are found, beside calls of 8 B and 1 KiB of two ranks of this process.
+// Measures what marking costs a call: its flight record, and the sixteen bytes that name it in its messages, by which
+// ranks that differ are found.  Calls of 8 B and 1 KiB of two ranks of this process stand beside it.
 //
 //   call_marks [calls]
 #include <cstdio>

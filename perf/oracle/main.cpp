@@ -59,7 +59,7 @@ std::string cableText(const Ranks& w, const Cell& cell, const Way& way, const Op
   return text;
 }
 
-/// Of what was learned: what the planner's own choice loses, and the price.
+/// What the planner's own choice loses, and what learning a better one cost.
 std::string learnedText(const std::vector<Way>& ways, const Verdict& verdict, const Options& options) {
   if (options.learn == 0) return "";
   char text[96];

@@ -75,7 +75,7 @@ Result<std::optional<DrivenTask>> asTask(ParkedBatch* batch) {
   DrivenTask task = comm.watchdog().driven(&batch->batch());
   task.atEnd = [batch, watchdog = &comm.watchdog()] {
     watchdog->noWait();
-    if ((*batch).batch().comm().retry() == nullptr) batch->leave();  // else settled before
+    if (batch->batch().comm().retry() == nullptr) batch->leave();  // else settled before
   };
   return std::optional(std::move(task));
 }

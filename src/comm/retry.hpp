@@ -16,7 +16,7 @@
 
 namespace tutti {
 
-/// Of one communicator on the host, with the turn.
+/// The retries of one communicator on the host.  Only the thread that has the turn uses it.
 class Retry {
  public:
   /// As TUTTI_RETRY says; null: it is off.  anyCuda: of the ranks, some are on devices.  Errors: InvalidUsage.

@@ -25,7 +25,7 @@ bool isFloatingSum(const Call& call) {
 
 TriedWay wayOf(const Candidate& row) { return {row.algorithm, row.protocol, row.joined, false}; }
 
-/// What is expected to cost little, the cheapest first.
+/// The rows that are expected to cost little, the cheapest first.
 std::vector<const Candidate*> cheapOnes(const Choice& choice) {
   std::vector<const Candidate*> rows;
   double least = choice.costUs;

@@ -1,4 +1,4 @@
-// What is in the files of a checkpoint, wherever their bytes are: checkpoint.cpp has them on disk.
+// The format of checkpoint files, apart from where their bytes are: checkpoint.cpp has them on disk.
 //
 // A file has a head, an entry for each piece, and the pieces' bytes.  Nothing in a file is believed before it has been
 // checked: a disk may be full or broken, and a folder somebody else's.
@@ -31,7 +31,7 @@ struct CheckpointFiles {
   std::function<std::unique_ptr<CheckpointFile>(size_t file)> open;
 };
 
-/// What stands in front of the bytes of these pieces, which follow one another.
+/// The head of a file with these pieces, whose bytes follow it one after another.
 std::string headOf(const std::vector<PieceInfo>& infos, const std::vector<char*>& data);
 /// Fills what is wanted.  Throws tuttiSystemError: a file is none or is damaged; as movesFor().
 void loadPieces(const CheckpointFiles& files, const std::vector<PieceInfo>& want, const std::vector<char*>& into);

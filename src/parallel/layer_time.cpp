@@ -18,8 +18,8 @@ Pass passOf(const GpuCurve& gpu, int bytes, const ProductShape& p) {
           productSeconds(gpu, bytes, {p.m, p.k, p.n, p.count}) + productSeconds(gpu, bytes, {p.k, p.n, p.m, p.count})};
 }
 
-/// What lies between products is as fast as memory.  Every byte that backward needs is written and read in forward, and
-/// twice as many go in backward (the bytes: Korthikanti et al., 2022, section 4).
+/// The operations between products go at the speed of memory.  Every byte that backward needs is written and read in
+/// forward, and twice as many go in backward (the bytes: Korthikanti et al., 2022, section 4).
 Pass betweenProducts(const GpuCurve& gpu, double keptBytes) {
   const double forward = 2 * keptBytes / gpu.memory;
   return {forward, 2 * forward};

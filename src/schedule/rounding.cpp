@@ -2,35 +2,23 @@
 
 #include <algorithm>
 
-#include "src/schedule/chunk_numbers.hpp"
+#include "src/base/split_mix.hpp"
+#include "src/schedule/chunk_values.hpp"
 #include "src/schedule/lane_machine.hpp"
 
 namespace tutti {
 namespace {
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-uint64_t mix(uint64_t a, uint64_t b) { return mix(mix(a) + b); }
+uint64_t mix(uint64_t a, uint64_t b) { return splitMix(splitMix(a) + b); }
 
 /// Symbolic runs of all lanes.  Values are numbers of hashes; a chunk's index is no part of them.
 class Rounding {
  public:
   Rounding(const std::vector<Schedule>& schedules, bool roundsPerOp)
-      : schedules_(schedules), roundsPerOp_(roundsPerOp) {
-    size_t total = 0;
+      : schedules_(schedules), roundsPerOp_(roundsPerOp), held_(schedules, -1) {
     for (const Schedule& s : schedules_) {
-      first_.push_back(total);
-      numbers_.emplace_back(s);
-      total += numbers_.back().size();
-    }
-    held_.resize(total, -1);
-    for (const Schedule& s : schedules_) {
-      for (int c = 0; c < s.inputChunks(); ++c) held(s, in(c)) = number(mix(static_cast<uint64_t>(s.rank) + 1));
+      for (int c = 0; c < s.inputChunks(); ++c)
+        held_.of(s, in(c)) = number(splitMix(static_cast<uint64_t>(s.rank) + 1));
     }
   }
 
@@ -47,11 +35,6 @@ class Rounding {
   }
 
  private:
-  int32_t& held(const Schedule& s, Chunk chunk) {
-    const auto rank = static_cast<size_t>(s.rank);
-    return held_[first_[rank] + numbers_[rank].of(chunk)];
-  }
-
   int32_t number(uint64_t hash) {
     hashes_.push_back(hash);
     return static_cast<int32_t>(hashes_.size()) - 1;
@@ -60,11 +43,11 @@ class Rounding {
   int32_t execute(const Schedule& s, size_t lane, size_t at, std::span<const int32_t> received) {
     const Op& op = s.lanes[lane].ops[at];
     operands_.clear();
-    for (const Chunk source : op.sources) operands_.push_back(held(s, source));
+    for (const Chunk source : op.sources) operands_.push_back(held_.of(s, source));
     operands_.insert(operands_.end(), received.begin(), received.end());
     if (operands_.empty() || std::ranges::find(operands_, -1) != operands_.end()) return LaneMachine::kStop;
     const int32_t value = operands_.size() == 1 ? operands_[0] : number(sum());
-    if (op.hasDst) held(s, op.dst) = value;
+    if (op.hasDst) held_.of(s, op.dst) = value;
     return value;
   }
 
@@ -84,8 +67,8 @@ class Rounding {
     for (const Schedule& s : schedules_) {
       std::vector<uint64_t> ofRank;
       for (int c = 0; c < s.outputChunks(); ++c) {
-        if (held(s, out(c)) < 0) return std::nullopt;
-        ofRank.push_back(hashOf(held(s, out(c))));
+        if (held_.of(s, out(c)) < 0) return std::nullopt;
+        ofRank.push_back(hashOf(held_.of(s, out(c))));
       }
       const bool alike = std::ranges::all_of(ofRank, [&](uint64_t hash) { return hash == ofRank[0]; });
       if (alike) ofRank.resize(std::min<size_t>(ofRank.size(), 1));
@@ -97,9 +80,7 @@ class Rounding {
 
   const std::vector<Schedule>& schedules_;
   const bool roundsPerOp_;
-  std::vector<ChunkNumbers> numbers_;
-  std::vector<size_t> first_;     // where each rank's chunks begin in held_
-  std::vector<int32_t> held_;     // the value of every chunk of every rank; -1: none
+  ChunkValues held_;
   std::vector<uint64_t> hashes_;  // by value
   std::vector<int32_t> operands_;
 };

@@ -4,7 +4,7 @@
 
 #include "src/base/text.hpp"
 #include "src/schedule/check_ops.hpp"
-#include "src/schedule/chunk_numbers.hpp"
+#include "src/schedule/chunk_values.hpp"
 #include "src/schedule/lane_machine.hpp"
 #include "src/schedule/symbolic_values.hpp"
 
@@ -18,15 +18,8 @@ class Verification {
       : schedules_(schedules),
         options_(options),
         nRanks_(static_cast<int>(schedules.size())),
-        values_(nRanks_, maxInputChunks(schedules)) {
-    size_t total = 0;
-    for (const Schedule& s : schedules_) {
-      first_.push_back(total);
-      numbers_.emplace_back(s);
-      total += numbers_.back().size();
-    }
-    held_.resize(total);
-  }
+        values_(nRanks_, maxInputChunks(schedules)),
+        held_(schedules, SymbolicValues::kNone) {}
 
   std::string run() {
     const int nLanes = static_cast<int>(schedules_.front().lanes.size());
@@ -47,15 +40,10 @@ class Verification {
     return most;
   }
 
-  int32_t& held(const Schedule& s, Chunk chunk) {
-    const auto r = static_cast<size_t>(s.rank);
-    return held_[first_[r] + numbers_[r].of(chunk)];
-  }
-
   void reset() {
-    std::fill(held_.begin(), held_.end(), SymbolicValues::kNone);
+    held_.clear();
     for (const Schedule& s : schedules_) {
-      for (int c = 0; c < s.inputChunks(); ++c) held(s, in(c)) = values_.input(s.rank, c);
+      for (int c = 0; c < s.inputChunks(); ++c) held_.of(s, in(c)) = values_.input(s.rank, c);
     }
   }
 
@@ -83,7 +71,7 @@ class Verification {
       return text.empty();
     };
     for (const Chunk source : op.sources) {
-      const int32_t next = held(s, source);
+      const int32_t next = held_.of(s, source);
       if (next == SymbolicValues::kNone) {
         *complaint = describeOp(s, lane, opIndex) + ": reads " + toString(source) + ", which was never written";
         return value;
@@ -93,7 +81,7 @@ class Verification {
     for (const int32_t next : received) {
       if (!operand(next)) return value;
     }
-    if (op.hasDst) held(s, op.dst) = value;
+    if (op.hasDst) held_.of(s, op.dst) = value;
     return value;
   }
 
@@ -117,7 +105,7 @@ class Verification {
   std::string checkResults() {
     for (const Schedule& s : schedules_) {
       for (int c = 0; c < s.outputChunks(); ++c) {
-        const int32_t value = held(s, out(c));
+        const int32_t value = held_.of(s, out(c));
         if (value == SymbolicValues::kNone) return cat("rank ", s.rank, ": ", toString(out(c)), " was never written");
         if (std::string expected = mismatch(s, c, value); !expected.empty()) {
           return cat("rank ", s.rank, ": ", toString(out(c)), " ends with ", values_.describe(value), ", not ",
@@ -145,9 +133,7 @@ class Verification {
   const VerifyOptions& options_;
   const int nRanks_;
   SymbolicValues values_;
-  std::vector<ChunkNumbers> numbers_;
-  std::vector<size_t> first_;  // first_[rank]: where its chunks begin in held_
-  std::vector<int32_t> held_;  // the value of every chunk of every rank: inputs, outputs, scratch
+  ChunkValues held_;
 };
 
 /// A barrier promises that no rank ends before every rank began: messages carry what their sender has heard of.

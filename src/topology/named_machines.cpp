@@ -8,9 +8,8 @@ namespace {
 
 // Rates are those that data get, by the rules of NCCL's planner (src/graph/topo.h): NVLink 3 carries 20 GB/s, NVLink 4
 // 20.6, NVLink 5 40.1, an adapter 12 for every 100 Gbit/s; by RCCL's an xGMI link of MI300 48.  Numbers of parts are
-// the makers'.  Several adapters of one GPU are one port, since a rank sends by one.
-// EFA: a hop takes 20 us
-// by aws-ofi-nccl's own tuner (TUNER_NET_LATENCY), 15 more than NCCL takes for one.
+// the makers'.  Several adapters of one GPU are one port, since a rank sends by one.  A hop by EFA takes 20 us by
+// aws-ofi-nccl's own tuner (TUNER_NET_LATENCY), 15 more than NCCL takes for one.
 #define TUTTI_A100 "sm:80 gpu:8 nvlink:12x20 nvswitch:6 pcie:16x16"
 #define TUTTI_H100 "sm:90 gpu:8 nvlink:18x20.6 nvswitch:4 pcie:32x16"
 #define TUTTI_B200 "sm:100 gpu:8 nvlink:18x40.1 nvswitch:2 pcie:32x16"

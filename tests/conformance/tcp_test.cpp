@@ -79,9 +79,9 @@ TEST_CASE("ranks with different options are told which variable, which values an
   };
   CHECK(connect({.nSockets = 4, .slotBytes = 1024}).code() == tuttiInvalidUsage);
   CHECK(connect({.nSockets = 4, .slotBytes = 1024}).message() ==
-        "TUTTI_NSOCKETS is 2 on rank 0 and 4 on rank 3; it must be the same on all ranks");
+        "TUTTI_NSOCKETS is 2 here and 4 on rank 3; it must be the same on all ranks");
   CHECK(connect({.nSockets = 2, .slotBytes = 2048}).message() ==
-        "TUTTI_SLOT_BYTES is 1024 on rank 0 and 2048 on rank 3; it must be the same on all ranks");
+        "TUTTI_SLOT_BYTES is 1024 here and 2048 on rank 3; it must be the same on all ranks");
   CHECK(connect({.nSockets = 2, .slotBytes = 1024}).ok());
 }
 

@@ -6,18 +6,14 @@
 #include <cstring>
 #include <random>
 
+#include "src/base/split_mix.hpp"
+
 namespace tutti::conformance {
 namespace {
 
 constexpr size_t kGuardBytes = 64;
 constexpr std::byte kGuard{0xA5};
 constexpr int kPatienceMs = 20'000;
-
-uint64_t mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 
 bool untouched(std::span<const std::byte> guard) {
   return std::all_of(guard.begin(), guard.end(), [](std::byte b) { return b == kGuard; });
@@ -56,9 +52,9 @@ Fingerprint callNumber(uint32_t number) {
 }
 
 void fillPattern(std::span<std::byte> out, uint64_t seed, uint32_t number) {
-  const uint64_t base = mix(seed * 0x9e3779b97f4a7c15u + number);
+  const uint64_t base = splitMix(seed * kSplitMixStep + number);
   for (size_t at = 0; at < out.size(); at += sizeof(uint64_t)) {
-    const uint64_t word = mix(base + at);
+    const uint64_t word = splitMix(base + at);
     std::memcpy(out.data() + at, &word, std::min(sizeof word, out.size() - at));
   }
 }

@@ -2,25 +2,23 @@
 // what a peer sends by it and through the stream beside it: the input is the plugin and the peer.
 //
 // The peer's messages mostly have headers as they should be, with some bytes changed.
-#include <sys/socket.h>
-
 #include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/endpoint_use.hpp"
 #include "transport/ncclnet/endpoint.hpp"
 
 using namespace tutti;
 using namespace tutti::ncclnet;
+using tutti::test::EndpointUse;
 using tutti::test::Input;
 
 namespace {
 
 constexpr size_t kSlotBytes = 512;
-const Fingerprint kCall = makeFingerprint({.sequence = 1, .count = 3});
 
 class InputNet final : public Net {
  public:
@@ -92,7 +90,7 @@ class InputNet final : public Net {
   Code code() { return input_.byte() < 248 ? kSuccess : input_.byte(); }
   void* some() { return input_.byte() < 32 ? nullptr : reinterpret_cast<void*>(++last_); }
   void arrive(const Into& into, int* bytes) {
-    Header header{.bytes = input_.byte(), .call = kCall, .number = ++number_};
+    Header header{.bytes = input_.byte(), .call = EndpointUse::call(), .number = ++number_};
     *bytes = static_cast<int>(kHeaderBytes + header.bytes);
     input_.spoil(&header);
     if (header.number != number_) --number_;
@@ -111,40 +109,15 @@ class InputNet final : public Net {
   unsigned sums_ = 0;
 };
 
-void sendByStream(Input* input, int fd) {
-  End end{.messages = input->byte(), .receives = input->byte()};
-  input->spoil(&end);
-  const size_t bytes = input->byte() < 200 ? sizeof end : input->byte() % sizeof end;
-  (void)::send(fd, &end, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-void use(NcclnetEndpoint* endpoint, Input* input, Fd* peer) {
-  std::vector<std::byte> out(kSlotBytes, std::byte{1}), in(kSlotBytes);
-  std::vector<Request> requests;
+void use(EndpointUse* rank, Input* input, Fd* peer) {
   while (!input->empty()) {
     const uint8_t what = input->byte();
-    const Expect expect{what >= 128 ? input->byte() : 0u, kCall};
-    switch (what % 8) {
-      case 0: (void)endpoint->send(out.data(), expect.bytes, kCall); break;
-      case 1: (void)endpoint->receive(in.data(), expect); break;
-      case 2: {
-        const auto seen = endpoint->peek(expect);
-        if (seen.ok() && *seen != nullptr) std::memcpy(in.data(), *seen, expect.bytes);
-        endpoint->release();
-        break;
-      }
-      case 3:
-      case 4: {
-        const auto posted = what % 8 == 3 ? endpoint->postSend(out.data(), expect.bytes, kCall)
-                                          : endpoint->postReceive(in.data(), expect);
-        if (posted.ok() && *posted != 0) requests.push_back(*posted);
-        break;
-      }
-      case 5:
-        if (!requests.empty()) (void)endpoint->test(requests[input->byte() % requests.size()]);
-        break;
-      case 6: (void)endpoint->pending(); break;
-      default: what < 240 ? sendByStream(input, peer->get()) : peer->reset();
+    if (const unsigned which = what % 8; which < EndpointUse::kCalls) {
+      rank->make(which, what >= 128 ? input->byte() : 0, input);
+    } else if (what < 240) {
+      test::sendSpoiled(input, End{.messages = input->byte(), .receives = input->byte()}, peer->get());
+    } else {
+      peer->reset();
     }
   }
 }
@@ -167,19 +140,20 @@ std::unique_ptr<Connection> connect(Input* input, std::shared_ptr<Plugin> plugin
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   const Options options{.device = input.byte() < 200 ? "" : "net", .slots = 2, .slotBytes = kSlotBytes, .closeMs = 0};
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) std::abort();
-  Fd mine(ends[0]), peer(ends[1]);
+  test::Stream stream = test::openStream();
   auto plugin = Plugin::use(std::make_unique<InputNet>(&input), &input, options, kHeaderBytes + kSlotBytes);
   if (!plugin.ok()) {
     if (plugin.status().message().empty()) std::abort();
     return 0;
   }
-  auto connection = connect(&input, *plugin, options, std::move(mine));
+  auto connection = connect(&input, *plugin, options, std::move(stream.rank));
   if (connection == nullptr) return 0;
   static const auto all = *Endpoints::create();
   NcclnetEndpoint endpoint(1, std::move(connection), all);
-  use(&endpoint, &input, &peer);
+  std::vector<std::byte> out(kSlotBytes, std::byte{1}), in(kSlotBytes, test::kGuard);
+  EndpointUse rank(&endpoint, out, in);
+  use(&rank, &input, &stream.peer);
   endpoint.cancel();
+  rank.checkGuards();
   return 0;
 }

@@ -2,23 +2,20 @@
 // or lent, and what it says through the stream.  UCX is the real one, with both ends in this process.
 //
 // Messages mostly have headers as they should be, with some bytes changed.
-#include <sys/socket.h>
-
 #include <cstdlib>
 #include <vector>
 
-#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/endpoint_use.hpp"
 #include "transport/ucx/endpoint.hpp"
 
 using namespace tutti;
 using namespace tutti::ucx;
+using tutti::test::EndpointUse;
 using tutti::test::Input;
 
 namespace {
 
 constexpr size_t kSlotBytes = 2048;
-constexpr std::byte kGuard{0x5a};
-const Fingerprint kCall = makeFingerprint({.sequence = 1, .count = 3});
 
 Options options() {
   return {.slots = 3,
@@ -46,7 +43,7 @@ class Peer {
   void greet() { send({}, 0, 0); }
   void message(Input* input) {
     const size_t bytes = input->byte() < 192 ? input->byte() : input->value<uint16_t>() % data_.size();
-    Header header{.bytes = bytes, .call = kCall, .number = ++number_, .released = input->byte() % 4u};
+    Header header{.bytes = bytes, .call = EndpointUse::call(), .number = ++number_, .released = input->byte() % 4u};
     const Header meant = header;
     input->spoil(&header);
     if (header.number != meant.number) --number_;
@@ -91,47 +88,22 @@ class Peer {
   uint64_t number_ = 0;
 };
 
-void say(Input* input, int fd) {
-  Note note{.what = input->byte() % 3u, .sent = input->byte() % 8u, .taken = input->byte() % 4u};
-  input->spoil(&note);
-  const size_t bytes = input->byte() < 200 ? sizeof note : input->byte() % sizeof note;
-  (void)::send(fd, &note, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-/// How far what this rank received into may have been filled.
-size_t use(UcxEndpoint* endpoint, Input* input, Peer* peer, std::byte* memory, Fd* stream) {
-  std::byte* const in = memory + kSlotBytes;
-  std::vector<Request> requests;
-  size_t most = 0;
+void use(EndpointUse* rank, Input* input, Peer* peer, Fd* stream) {
   while (!input->empty()) {
     const uint8_t what = input->byte();
-    const Expect expect{what >= 128 ? input->value<uint16_t>() % (kSlotBytes + 1) : 0u, kCall};
-    if (what % 8 == 1 || what % 16 == 4) most = std::max(most, expect.bytes);
-    switch (what % 8) {
-      case 0: (void)endpoint->send(memory, expect.bytes, kCall); break;
-      case 1: (void)endpoint->receive(in, expect); break;
-      case 2: {
-        const auto seen = endpoint->peek(expect);
-        if (seen.ok() && *seen != nullptr && expect.bytes > 0 && (*seen)[expect.bytes - 1] == kGuard) std::abort();
-        endpoint->release();
-        break;
-      }
-      case 3: (void)endpoint->pending(); break;
-      case 4: {
-        const auto posted =
-            what % 16 == 4 ? endpoint->postReceive(in, expect) : endpoint->postSend(memory, expect.bytes, kCall);
-        if (posted.ok() && *posted != 0) requests.push_back(*posted);
-        break;
-      }
-      case 5:
-        if (!requests.empty()) (void)endpoint->test(requests[input->byte() % requests.size()]);
-        break;
-      case 6: what < 240 ? say(input, stream->get()) : stream->reset(); break;
-      default: peer->message(input);
+    if (const unsigned which = what % 16; which < EndpointUse::kCalls) {
+      rank->make(which, what >= 128 ? input->value<uint16_t>() % (kSlotBytes + 1) : 0, input);
+    } else if (which == 7) {
+      test::sendSpoiled(input,
+                        Note{.what = input->byte() % 3u, .sent = input->byte() % 8u, .taken = input->byte() % 4u},
+                        stream->get());
+    } else if (which == 8 && what >= 240) {
+      stream->reset();
+    } else {
+      peer->message(input);
     }
     peer->poll();
   }
-  return most;
 }
 
 }  // namespace
@@ -140,10 +112,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::shared_ptr<Worker> here = open();
   static auto* const peer = new Peer(open(), *here);
   Input input(data, size);
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) std::abort();
-  Fd stream(ends[1]);
-  auto connection = Connection::create(1, here, options(), Fd(ends[0]));
+  test::Stream stream = test::openStream();
+  auto connection = Connection::create(1, here, options(), std::move(stream.rank));
   if (!connection.ok()) std::abort();
   peer->begin((*connection)->card());
   Card card = (*connection)->card();
@@ -159,12 +129,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   if (!up) return 0;
   static auto* const memory = new std::vector<std::byte>;
-  memory->assign(2 * kSlotBytes + 64, kGuard);
+  memory->assign(2 * kSlotBytes + 64, test::kGuard);
   UcxEndpoint endpoint(1, std::move(*connection), std::make_shared<Registry>());
-  const size_t most = use(&endpoint, &input, peer, memory->data(), &stream);
+  EndpointUse rank(&endpoint, *memory, std::span(*memory).subspan(kSlotBytes));
+  use(&rank, &input, peer, &stream.peer);
   endpoint.cancel();
-  for (size_t i = kSlotBytes + most; i < memory->size(); ++i) {
-    if ((*memory)[i] != kGuard) std::abort();
-  }
+  rank.checkGuards();
   return 0;
 }

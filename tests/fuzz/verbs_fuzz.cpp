@@ -1,23 +1,20 @@
 // Fuzzes what a peer may do over verbs, on adapters of software (tests/support/fake_verbs): its card, the 32 bits
 // beside its writes, what it writes into this rank's slots, and what it says through the stream of rails that return.
 // Adapters keep it out of all other memory; this rank must not crash, nor write beyond what a message may fill.
-#include <sys/socket.h>
-
 #include <cstdlib>
 #include <vector>
 
-#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/endpoint_use.hpp"
 #include "transport/verbs/endpoint.hpp"
 
 using namespace tutti;
 using namespace tutti::verbs;
+using tutti::test::EndpointUse;
 using tutti::test::Input;
 
 namespace {
 
 constexpr size_t kSlotBytes = 2048;
-constexpr std::byte kGuard{0x5a};
-const Fingerprint kCall = makeFingerprint({.sequence = 1, .count = 3});
 
 Options with(const char* adapters) {
   return {.adapters = adapters, .rails = 2, .queuePairs = 2, .splits = true, .slots = 4, .slotBytes = kSlotBytes};
@@ -31,14 +28,14 @@ Rails open(const char* adapters) {
 
 /// Memory that adapters know.
 struct Room {
-  Room(const Rails& rails, size_t bytes, Registered::Use use) : bytes_(bytes, kGuard) {
+  Room(const Rails& rails, size_t bytes, Registered::Use use) : bytes_(bytes, test::kGuard) {
     auto made = Registered::make(rails, memory(), use, 0);
     if (!made.ok()) std::abort();
     registered = std::move(*made);
   }
   Memory memory() { return {MemoryKind::Host, -1, bytes_.data(), bytes_.size()}; }
   std::byte* data() { return bytes_.data(); }
-  size_t size() const { return bytes_.size(); }
+  std::span<std::byte> span() { return bytes_; }
   std::unique_ptr<Registered> registered;
 
  private:
@@ -71,7 +68,9 @@ class Peer final : private QueuePair::Owner {
   /// A message as it should be, with some bytes changed.
   void send(Input* input, size_t stride) {
     const size_t bytes = input->byte();
-    Header header{.call = kCall, .bytes = static_cast<uint32_t>(bytes), .number = static_cast<uint32_t>(number_ + 1)};
+    Header header{.call = EndpointUse::call(),
+                  .bytes = static_cast<uint32_t>(bytes),
+                  .number = static_cast<uint32_t>(number_ + 1)};
     header.released = input->byte() % 8;
     header.lent = input->byte() < 64 ? 1 : 0;
     header.pieces = input->byte() < 64 ? input->byte() % 5 : 1;
@@ -123,46 +122,15 @@ class Peer final : private QueuePair::Owner {
 void say(Input* input, int fd) {
   ReturnCard card{.kind = static_cast<ReturnCard::Kind>(input->byte() % 6), .rail = input->byte() % 3u};
   card.attempt = input->byte() % 3;
-  input->spoil(&card);
-  const size_t bytes = input->byte() < 200 ? sizeof card : input->byte() % sizeof card;
-  (void)::send(fd, &card, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+  test::sendSpoiled(input, card, fd);
 }
 
-/// How far what this rank received into may have been filled.
-size_t use(VerbsEndpoint* endpoint, Input* input, Peer* peer, Room* room, Fd* stream) {
+void use(EndpointUse* rank, Input* input, Peer* peer, Fd* stream) {
   constexpr size_t kStride = (kHeaderBytes + kSlotBytes + 63) / 64 * 64;
-  std::byte* const in = room->data() + kSlotBytes;
-  std::vector<Request> requests;
-  size_t most = 0;
   while (!input->empty()) {
     const uint8_t what = input->byte();
-    const Expect expect{what >= 128 ? input->byte() : 0u, kCall};
-    switch (what % 16) {
-      case 0: (void)endpoint->send(room->data(), expect.bytes, kCall); break;
-      case 1:
-        most = std::max(most, expect.bytes);
-        (void)endpoint->receive(in, expect);
-        break;
-      case 2: {
-        const auto seen = endpoint->peek(expect);
-        if (seen.ok() && *seen != nullptr && expect.bytes > 0 && (*seen)[expect.bytes - 1] == std::byte{1})
-          peer->poll();
-        endpoint->release();
-        break;
-      }
-      case 3:
-      case 4: {
-        const bool sends = what % 16 == 3;
-        if (!sends) most = std::max(most, expect.bytes);
-        const auto posted =
-            sends ? endpoint->postSend(room->data(), expect.bytes * 8, kCall) : endpoint->postReceive(in, expect);
-        if (posted.ok() && *posted != 0) requests.push_back(*posted);
-        break;
-      }
-      case 5:
-        if (!requests.empty()) (void)endpoint->test(requests[input->byte() % requests.size()]);
-        break;
-      case 6: (void)endpoint->pending(); break;
+    const unsigned which = what % 16;
+    switch (which) {
       case 7: say(input, stream->get()); break;
       case 8: peer->scribble(input, 8 * kStride); break;
       case 9: peer->write(0, 0, input->byte() % 16, 0); break;  // a count of messages it is done with
@@ -170,10 +138,13 @@ size_t use(VerbsEndpoint* endpoint, Input* input, Peer* peer, Room* room, Fd* st
       case 11:
         if (what > 240) stream->reset();
         break;
-      default: peer->send(input, kStride);
+      case 12:
+      case 13:
+      case 14:
+      case 15: peer->send(input, kStride); break;
+      default: rank->make(which, what >= 128 ? input->byte() * (which == 3 ? 8u : 1u) : 0, input);
     }
   }
-  return most;
 }
 
 }  // namespace
@@ -181,11 +152,9 @@ size_t use(VerbsEndpoint* endpoint, Input* input, Peer* peer, Room* room, Fd* st
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const Rails here = open("=fake_0,fake_1"), there = open("=fake_2,fake_3");
   Input input(data, size);
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) std::abort();
-  Fd stream(ends[1]);
+  test::Stream stream = test::openStream();
   auto completions = *Completions::create(here);
-  auto connection = Connection::create(1, here, completions, with(""), Fd(ends[0]));
+  auto connection = Connection::create(1, here, completions, with(""), std::move(stream.rank));
   if (!connection.ok()) std::abort();
   Peer peer(there);
   ConnectionCard card = peer.card();
@@ -196,10 +165,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto registry = std::make_shared<Registry>();
   const auto kept = registry->add(room.memory(), room.registered->keys(), nullptr);
   VerbsEndpoint endpoint(1, std::move(*connection), registry);
-  const size_t most = use(&endpoint, &input, &peer, &room, &stream);
+  EndpointUse rank(&endpoint, room.span(), room.span().subspan(kSlotBytes));
+  use(&rank, &input, &peer, &stream.peer);
   endpoint.cancel();
-  for (size_t i = kSlotBytes + most; i < room.size(); ++i) {
-    if (room.data()[i] != kGuard) std::abort();
-  }
+  rank.checkGuards();
   return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/base/split_mix.hpp"
 #include "src/base/text.hpp"
 
 namespace tutti::test {
@@ -25,11 +26,8 @@ bool guardsHold(const std::vector<uint32_t>& memory, size_t used) {
 
 }  // namespace
 
-uint32_t contribution(int rank, size_t i) {  // splitmix64, the upper half
-  uint64_t z = (static_cast<uint64_t>(rank) << 40 ^ i) + 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return static_cast<uint32_t>(z >> 32);
+uint32_t contribution(int rank, size_t i) {
+  return static_cast<uint32_t>(splitMix(static_cast<uint64_t>(rank) << 40 ^ i) >> 32);
 }
 
 Vectors::Vectors(const std::vector<Schedule>& schedules, size_t count)

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/base/clock.hpp"
+#include "src/base/split_mix.hpp"
 #include "src/base/text.hpp"
 
 namespace tutti::chaos {
@@ -44,12 +45,7 @@ std::string Deed::text() const {
   return "?";
 }
 
-uint64_t Dice::next() {
-  uint64_t z = state_ += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
+uint64_t Dice::next() { return nextSplitMix(&state_); }
 
 void Course::Mark::move(uint64_t from) { position = mean == 0 ? kNowhere : from + dice.upTo(2 * mean - 1); }
 

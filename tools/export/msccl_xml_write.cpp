@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "src/base/text.hpp"
 #include "tools/export/export.hpp"
 #include "tools/export/export_check.hpp"
 
@@ -143,27 +144,12 @@ class XmlGpuWriter {
   std::map<std::pair<Buffer, int>, Cell> cells_;
 };
 
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '&')
-      result += "&amp;";
-    else if (c == '<')
-      result += "&lt;";
-    else if (c == '"')
-      result += "&quot;";
-    else
-      result += c;
-  }
-  return result;
-}
-
 }  // namespace
 
 Result<std::string> exportMscclXml(const std::vector<Schedule>& schedules, const std::string& name) {
   TUTTI_TRY(foreign::checkExportable(schedules));
   const Schedule& first = schedules.front();
-  std::string text = cat("<algo name=\"", escaped(name), "\" proto=\"Simple\" nchannels=\"", first.lanes.size(),
+  std::string text = cat("<algo name=\"", toXml(name), "\" proto=\"Simple\" nchannels=\"", first.lanes.size(),
                          "\" nchunksperloop=\"", foreign::planPieces(first), "\" ngpus=\"", first.nRanks, "\" coll=\"",
                          collectiveKey(first.collective), "\" inplace=\"", first.inPlace ? 1 : 0, "\" outofplace=\"",
                          first.inPlace ? 0 : 1, "\" minBytes=\"0\" maxBytes=\"0\"");

@@ -1,5 +1,6 @@
 #include "tools/report/measure.hpp"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,16 +24,17 @@ using Json = nlohmann::json;
 /// A file that is gone when this is.
 class TemporaryFile {
  public:
-  TemporaryFile() : fd_(mkstemp(path_)) {}
+  TemporaryFile()
+      : path_(std::filesystem::temp_directory_path() / "tutti-report-XXXXXX"), fd_(mkostemp(path_.data(), O_CLOEXEC)) {}
   ~TemporaryFile() {
-    if (fd_.valid()) unlink(path_);
+    if (fd_.valid()) unlink(path_.c_str());
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const char* path() const { return path_; }
+  const std::string& path() const { return path_; }
 
  private:
-  char path_[32] = "/tmp/tutti-report-XXXXXX";
+  std::string path_;
   Fd fd_;
 };
 
@@ -135,7 +137,7 @@ std::string programPath(const std::string& name) {
 
 Result<std::string> outputOf(const std::vector<std::string>& command, int* status) {
   int ends[2];
-  if (pipe(ends) != 0) return errnoError(errno, "cannot make a pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0) return errnoError(errno, "cannot make a pipe");
   const Fd reads(ends[0]);
   Fd writes(ends[1]);
   const pid_t child = fork();

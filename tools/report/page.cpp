@@ -27,22 +27,6 @@ constexpr const char* kStyle =
     "details{margin:.5em 0}summary{cursor:pointer}\n"
     "@media (max-width:600px){th,td{padding:.25em .4em;font-size:14px}}\n";
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 /// A picture in an <img>, so that its styles stay its own.
 std::string image(const std::string& svg, const std::string& says) {
   std::string data;
@@ -120,7 +104,7 @@ std::string summaryTable(const Report& report) {
                                           "of what copies reach", "wrong elements"));
   for (const CollectiveResult& c : report.collectives) {
     if (c.sizes.empty()) {
-      text += cat("<tr><td>", c.name, "</td><td colspan=5 class=bad>", escaped(c.failure), "</td></tr>\n");
+      text += cat("<tr><td>", c.name, "</td><td colspan=5 class=bad>", toXml(c.failure), "</td></tr>\n");
       continue;
     }
     const auto best = std::ranges::max_element(c.sizes, {}, &SizeResult::busbw);
@@ -141,7 +125,7 @@ std::string planTable(const CollectiveResult& c) {
       cat("<table>\n", row("th", "size", "time", "expected", "bus bandwidth", "plan (algorithm/protocol/channels)"));
   for (const SizeResult& s : c.sizes)
     text += row("td", sizeName(static_cast<double>(s.bytes)), readable(s.timeUs, "us"),
-                s.expectedUs > 0 ? readable(s.expectedUs, "us") : "", readable(s.busbw, "GB/s"), escaped(s.plan));
+                s.expectedUs > 0 ? readable(s.expectedUs, "us") : "", readable(s.busbw, "GB/s"), toXml(s.plan));
   return text + "</table>\n";
 }
 
@@ -152,24 +136,23 @@ std::string findingsTable(const Machine& machine) {
     const bool well = f.verdict == "fine" || f.verdict == "note";
     fine += well ? 1 : 0;
     if (well) continue;
-    text += cat("<tr><td class=\"", f.verdict == "slow" ? "slow" : "bad", "\">", escaped(f.verdict),
-                "</td><td class=left>", escaped(f.subject), "</td><td class=left>", escaped(f.what), "<br><code>",
-                escaped(f.remedy), "</code></td></tr>\n");
+    text += cat("<tr><td class=\"", f.verdict == "slow" ? "slow" : "bad", "\">", toXml(f.verdict),
+                "</td><td class=left>", toXml(f.subject), "</td><td class=left>", toXml(f.what), "<br><code>",
+                toXml(f.remedy), "</code></td></tr>\n");
   }
   return cat(text, "</table>\n<p>", fine, " of ", machine.findings.size(),
              " findings of <code>tutti-doctor</code> are fine.</p>\n");
 }
 
 std::string machinePart(const Machine& m) {
-  std::string text = cat("<h2>Machine</h2>\n<table class=facts>\n", row("td", "host", escaped(m.host)),
-                         row("td", "processor", cat(escaped(m.processor), ", ", m.cores, " cores")),
-                         row("td", "library", escaped(m.library)));
-  for (const std::string& setting : m.settings)
-    text += row("td", "setting", cat("<code>", escaped(setting), "</code>"));
+  std::string text = cat("<h2>Machine</h2>\n<table class=facts>\n", row("td", "host", toXml(m.host)),
+                         row("td", "processor", cat(toXml(m.processor), ", ", m.cores, " cores")),
+                         row("td", "library", toXml(m.library)));
+  for (const std::string& setting : m.settings) text += row("td", "setting", cat("<code>", toXml(setting), "</code>"));
   text += "</table>\n";
   if (!m.topologySvg.empty()) text += image(m.topologySvg, "the machine as Tutti sees it");
   if (!m.topologyText.empty())
-    text += cat("<details><summary>as text</summary><pre>", escaped(m.topologyText), "</pre></details>\n");
+    text += cat("<details><summary>as text</summary><pre>", toXml(m.topologyText), "</pre></details>\n");
   return text + findingsTable(m);
 }
 
@@ -179,8 +162,8 @@ std::string toHtml(const Report& report) {
   const Machine& m = report.machine;
   std::string text = cat("<!doctype html>\n<html lang=en><head><meta charset=utf-8>\n",
                          "<meta name=viewport content=\"width=device-width,initial-scale=1\">\n<title>Tutti on ",
-                         escaped(m.host), "</title>\n<style>\n", kStyle, "</style></head><body>\n");
-  text += cat("<h1>Tutti on ", escaped(m.host), "</h1>\n<p class=small>", escaped(m.when), ", ", report.options.nRanks,
+                         toXml(m.host), "</title>\n<style>\n", kStyle, "</style></head><body>\n");
+  text += cat("<h1>Tutti on ", toXml(m.host), "</h1>\n<p class=small>", toXml(m.when), ", ", report.options.nRanks,
               " ranks as processes, host memory, every element verified</p>\n");
   text += cat("<h2>Collectives</h2>\n", summaryTable(report), overview(report),
               "<p class=small>Bus bandwidth counts the bytes that each rank has to move in the best case. The dashed "
@@ -191,7 +174,7 @@ std::string toHtml(const Report& report) {
   for (const CollectiveResult& c : report.collectives) {
     text += cat("<h3 id=\"", c.name, "\">", c.name, "</h3>\n");
     if (c.sizes.empty()) {
-      text += cat("<p class=bad>", escaped(c.failure), "</p>\n");
+      text += cat("<p class=bad>", toXml(c.failure), "</p>\n");
       continue;
     }
     text += cat(pictureOf(report, c), "<details><summary>figures and plans</summary>\n", planTable(c), "</details>\n");

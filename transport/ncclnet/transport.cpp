@@ -89,11 +89,10 @@ PendingEndpoint NcclnetTransport::beginConnect(int peer, const Address& peerAddr
   if (!endpoints_.ok()) return refusedEndpoint(endpoints_.status());
   if (!peerAddress.starts_with(ncclnet::kTag))
     return refusedEndpoint(remoteError("rank ", peer, " gave no address of ncclnet"));
-  if (peerAddress != address()) {
-    const std::string theirs = peerAddress.substr(ncclnet::kTag.size());
-    return refusedEndpoint(invalidUsage(ErrorCode::SettingsDiffer, "TUTTI_NET_PLUGIN is ", (*plugin_)->name(),
-                                        " here and ", theirs, " on rank ", peer, "; it must be the same on all ranks"));
-  }
+  const std::string_view theirs = std::string_view(peerAddress).substr(ncclnet::kTag.size());
+  if (const Status same = checkSameSetting<std::string_view>("TUTTI_NET_PLUGIN", (*plugin_)->name(), theirs, peer);
+      !same.ok())
+    return refusedEndpoint(same);
   return std::make_unique<ncclnet::Opening>(peer, options_, *plugin_, *endpoints_, streams_.open(peer, lane));
 }
 

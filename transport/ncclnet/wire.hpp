@@ -8,6 +8,7 @@
 #include "src/base/status.hpp"
 #include "src/collective/fingerprint.hpp"
 #include "transport/ncclnet/abi.hpp"
+#include "transport/same_setting.hpp"
 
 namespace tutti::ncclnet {
 
@@ -34,9 +35,7 @@ struct Card {
 inline Status checkCard(const Card& mine, const Card& theirs, int peer) {
   if (theirs.magic != Card::kMagic)
     return remoteError(ErrorCode::Malformed, "rank ", peer, " sent no card of an ncclnet connection");
-  if (theirs.slotBytes == mine.slotBytes) return {};
-  return invalidUsage(ErrorCode::SettingsDiffer, "TUTTI_SLOT_BYTES is ", mine.slotBytes, " here and ", theirs.slotBytes,
-                      " on rank ", peer, "; it must be the same on all ranks");
+  return checkSameSetting("TUTTI_SLOT_BYTES", mine.slotBytes, theirs.slotBytes, peer);
 }
 
 /// What an end that closes says through the stream: what it has sent, and how many irecvs it posts in all.

@@ -7,6 +7,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
+#include "transport/same_setting.hpp"
 #include "transport/tcp/endpoint.hpp"
 #include "transport/tcp/entry.hpp"
 
@@ -25,12 +26,6 @@ bool takeNumber(std::string_view& text, std::string_view key, T* value) {
   if (error != std::errc()) return false;
   text.remove_prefix(static_cast<size_t>(next - text.data()));
   return true;
-}
-
-Status checkSame(int rank, int peer, const char* variable, size_t mine, size_t theirs) {
-  if (mine == theirs) return {};
-  return invalidUsage(ErrorCode::SettingsDiffer, variable, " is ", mine, " on rank ", rank, " and ", theirs,
-                      " on rank ", peer, "; it must be the same on all ranks");
 }
 
 constexpr std::string_view kReconnects[] = {"none", "hosts", "all"};
@@ -157,15 +152,10 @@ Sleeper* TcpTransport::sleeper() { return state_->sleeper.get(); }
 Result<TcpTransport::Agreed> TcpTransport::checkAddress(int peer, const Address& peerAddress) const {
   const TcpOptions& mine = state_->options;
   TUTTI_ASSIGN(const TcpOptions theirs, decodeTcpAddress(peerAddress));
-  TUTTI_TRY(checkSame(state_->rank, peer, "TUTTI_NSOCKETS", static_cast<size_t>(mine.nSockets),
-                      static_cast<size_t>(theirs.nSockets)));
-  TUTTI_TRY(checkSame(state_->rank, peer, "TUTTI_SLOT_BYTES", mine.slotBytes, theirs.slotBytes));
-  if (mine.reconnect != theirs.reconnect) {
-    return invalidUsage(ErrorCode::SettingsDiffer, "TUTTI_RECONNECT is ",
-                        kReconnects[static_cast<size_t>(mine.reconnect)], " on rank ", state_->rank, " and ",
-                        kReconnects[static_cast<size_t>(theirs.reconnect)], " on rank ", peer,
-                        "; it must be the same on all ranks");
-  }
+  TUTTI_TRY(checkSameSetting("TUTTI_NSOCKETS", mine.nSockets, theirs.nSockets, peer));
+  TUTTI_TRY(checkSameSetting("TUTTI_SLOT_BYTES", mine.slotBytes, theirs.slotBytes, peer));
+  TUTTI_TRY(checkSameSetting("TUTTI_RECONNECT", kReconnects[static_cast<size_t>(mine.reconnect)],
+                             kReconnects[static_cast<size_t>(theirs.reconnect)], peer));
   if (mine.protection != theirs.protection) {
     return invalidUsage(ErrorCode::SettingsDiffer, "rank ", state_->rank, " has ",
                         kProtections[static_cast<size_t>(mine.protection)], " and rank ", peer, " has ",
@@ -177,7 +167,7 @@ Result<TcpTransport::Agreed> TcpTransport::checkAddress(int peer, const Address&
   agreed.nPaths = sameHost ? 1 : std::min(mine.nPaths, theirs.nPaths);
   agreed.nSockets = std::max(mine.nSockets, agreed.nPaths);
   if (state_->reopener == nullptr) return agreed;
-  TUTTI_TRY(checkSame(state_->rank, peer, "TUTTI_RECONNECT_BYTES", mine.windowBytes, theirs.windowBytes));
+  TUTTI_TRY(checkSameSetting("TUTTI_RECONNECT_BYTES", mine.windowBytes, theirs.windowBytes, peer));
   const bool all = mine.reconnect == Reconnect::All || mine.protection == tcp::Protection::Encryption;
   if (all || !sameHost) agreed.protection = mine.protection;
   agreed.resumable =

@@ -6,6 +6,7 @@
 
 #include "src/base/status.hpp"
 #include "src/collective/fingerprint.hpp"
+#include "transport/same_setting.hpp"
 
 namespace tutti::ucx {
 
@@ -40,13 +41,8 @@ struct Card {
 inline Status checkCard(const Card& mine, const Card& theirs, int peer) {
   if (theirs.magic != Card::kMagic)
     return remoteError(ErrorCode::Malformed, "rank ", peer, " sent no card of a ucx connection");
-  const auto differ = [&](const char* what, uint64_t here, uint64_t there) {
-    return invalidUsage(ErrorCode::SettingsDiffer, what, " is ", here, " here and ", there, " on rank ", peer,
-                        "; it must be the same on all ranks");
-  };
-  if (mine.slots != theirs.slots) return differ("TUTTI_SLOTS", mine.slots, theirs.slots);
-  if (mine.slotBytes != theirs.slotBytes) return differ("TUTTI_SLOT_BYTES", mine.slotBytes, theirs.slotBytes);
-  return {};
+  TUTTI_TRY(checkSameSetting("TUTTI_SLOTS", mine.slots, theirs.slots, peer));
+  return checkSameSetting("TUTTI_SLOT_BYTES", mine.slotBytes, theirs.slotBytes, peer);
 }
 
 /// Where an end stands with the messages of the other.

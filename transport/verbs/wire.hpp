@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 
+#include "transport/same_setting.hpp"
 #include "transport/verbs/device.hpp"
 
 namespace tutti::verbs {
@@ -158,15 +159,9 @@ inline Status checkCard(const ConnectionCard& mine, const ConnectionCard& theirs
   if (theirs.magic != ConnectionCard::kMagic || theirs.rails < 1 || theirs.rails > kMostRails) {
     return remoteError(ErrorCode::Malformed, "rank ", peer, " sent no card of a verbs connection");
   }
-  const auto differ = [&](const char* what, auto here, auto there) {
-    return invalidUsage(ErrorCode::SettingsDiffer, what, " is ", here, " here and ", there, " on rank ", peer,
-                        "; it must be the same on all ranks");
-  };
-  if (mine.slots != theirs.slots) return differ("TUTTI_SLOTS", mine.slots, theirs.slots);
-  if (mine.slotBytes != theirs.slotBytes) return differ("TUTTI_SLOT_BYTES", mine.slotBytes, theirs.slotBytes);
-  if (mine.queuePairs != theirs.queuePairs) {
-    return differ("TUTTI_IB_QPS_PER_CONNECTION", mine.queuePairs, theirs.queuePairs);
-  }
+  TUTTI_TRY(checkSameSetting("TUTTI_SLOTS", mine.slots, theirs.slots, peer));
+  TUTTI_TRY(checkSameSetting("TUTTI_SLOT_BYTES", mine.slotBytes, theirs.slotBytes, peer));
+  TUTTI_TRY(checkSameSetting("TUTTI_IB_QPS_PER_CONNECTION", mine.queuePairs, theirs.queuePairs, peer));
   for (uint32_t k = 0; k < commonRails(mine, theirs); ++k) {
     if (!isSound(theirs.rail[k]))
       return remoteError(ErrorCode::Malformed, "rank ", peer, " sent a card of a verbs port that makes no sense");

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "src/base/assert.hpp"
+#include "src/base/split_mix.hpp"
 
 namespace tutti {
 
@@ -68,12 +69,7 @@ class SimWorld::Node : public Network {
 };
 
 SimWorld::SimWorld(uint64_t seed) {
-  for (uint64_t& word : random_) {  // splitmix64
-    uint64_t z = (seed += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    word = z ^ (z >> 31);
-  }
+  for (uint64_t& word : random_) word = nextSplitMix(&seed);
 }
 
 SimWorld::~SimWorld() = default;

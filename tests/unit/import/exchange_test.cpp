@@ -5,7 +5,7 @@
 
 #include "src/import/msccl_xml.hpp"
 #include "src/import/mscclpp_json.hpp"
-#include "src/schedule/chunk_numbers.hpp"
+#include "src/schedule/chunk_values.hpp"
 #include "src/schedule/lane_machine.hpp"
 #include "src/schedule/passes.hpp"
 #include "src/schedule/symbolic_values.hpp"
@@ -29,26 +29,23 @@ std::map<std::string, int> messagesOf(const std::vector<Schedule>& schedules) {
   SymbolicValues values(static_cast<int>(schedules.size()), mostInputs * parts);
   std::map<std::string, int> result;
   for (int lane = 0; lane < lanesPerPart * parts; ++lane) {
-    std::vector<ChunkNumbers> numbers;
-    std::vector<std::vector<int32_t>> held;
+    ChunkValues held(schedules, SymbolicValues::kNone);
     for (const Schedule& s : schedules) {
-      numbers.emplace_back(s);
-      held.emplace_back(numbers.back().size(), SymbolicValues::kNone);
       for (int c = 0; c < s.inputChunks(); ++c) {
-        held.back()[numbers.back().of(in(c))] = values.input(s.rank, c * parts + lane / lanesPerPart);
+        held.of(s, in(c)) = values.input(s.rank, c * parts + lane / lanesPerPart);
       }
     }
     LaneMachine machine(schedules, lane, 1);
     (void)machine.run([&](int rank, int index, std::span<const int32_t> received) {
-      const auto r = static_cast<size_t>(rank);
-      const Op& op = schedules[r].lanes[static_cast<size_t>(lane)].ops[static_cast<size_t>(index)];
+      const Op& op =
+          schedules[static_cast<size_t>(rank)].lanes[static_cast<size_t>(lane)].ops[static_cast<size_t>(index)];
       int32_t value = SymbolicValues::kNone;
       const auto operand = [&](int32_t next) {
         value = value == SymbolicValues::kNone ? next : values.combine(value, next);
       };
-      for (const Chunk source : op.sources) operand(held[r][numbers[r].of(source)]);
+      for (const Chunk source : op.sources) operand(held.of(rank, source));
       for (const int32_t next : received) operand(next);
-      if (op.hasDst) held[r][numbers[r].of(op.dst)] = value;
+      if (op.hasDst) held.of(rank, op.dst) = value;
       for (const int32_t to : op.to) ++result[cat(rank, " -> ", to, ": ", values.describe(value))];
       return value;
     });
