@@ -31,9 +31,9 @@ constexpr Variable kVariables[] = {
      "1: a call that TUTTI_ALGO, TUTTI_PROTO or TUTTI_NCHANNELS does not fit is refused with the reason and with what "
      "would fit; 0: the planner chooses by itself, and rank 0 warns once of each reason"},
     {"TUTTI_LEARN", Integer, "0", "",
-     "whether a communicator on the host tries a few ways for each kind of call in the first hundred calls, and takes "
-     "the fastest: 1: of those that give the same bits; 2: also of those that sum floating-point numbers in another "
-     "order; 0: no"},
+     "whether a communicator on the host tries a few ways for each kind of call that it makes often, and takes the "
+     "fastest; what is lost by trying is about a twentieth: 1: of those that give the same bits; 2: also of those that "
+     "sum floating-point numbers in another order; 0: no"},
     {"TUTTI_JOIN", Text, "", "",
      "several chunks of a step in one message: 1 wherever an algorithm can, 0 never; else as the planner finds "
      "cheaper"},

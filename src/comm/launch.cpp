@@ -243,7 +243,7 @@ Result<bool> Batch::stepCollectives() {
   TUTTI_ASSIGN(const Progress progress, current_->step());
   if (progress == Progress::Done) {
     comm_.watchdog().recorder().leave();
-    if (isTimed()) preparing_[0].kind->trials.record(preparing_[0].turn.way, nowNs() - beganNs_);
+    if (isTimed()) preparing_[0].kind->trials.record(preparing_[0].turn, nowNs() - beganNs_);
     if (events_) events_->endCollectives();
     current_ = nullptr;
     if (comm_.resultChecks() != nullptr) beginComparing();

@@ -121,7 +121,7 @@ class Batch : public Task {
   void beginComparing();
   Result<bool> compare();
   Result<bool> prepareCalls();
-  Result<bool> chooseWay(const Call& call);
+  Result<bool> takeTurn(const Call& call);
   Result<bool> planWays(const Call& call, Learning::Kind* kind);
   Result<bool> compareWays(const Call& call, Learning::Kind* kind);
   Result<bool> exchangeCounts(Call* call);

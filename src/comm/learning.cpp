@@ -33,7 +33,8 @@ Learning::Kind* Learning::kindOf(const Call& call) {
   const Key key = keyOf(call);
   const auto found = kinds_.find(key);
   if (found != kinds_.end()) return &found->second;
-  return kinds_.size() < kMostKinds ? &kinds_[key] : nullptr;
+  if (kinds_.size() == kMostKinds) return nullptr;
+  return &kinds_.try_emplace(key, Kind{.trials = Trials(planNs_)}).first->second;
 }
 
 std::optional<TriedWay> Learning::taken(const Call& call) const {

@@ -38,13 +38,14 @@ class Learning {
     SameBits,  // ways that give the bits that the planner's choice gives
     All,       // sums of floating-point numbers may be rounded in another order
   };
-  explicit Learning(Among among) : among_(among) {}
+  /// planNs: what the plans of a kind cost, as for Trials.
+  Learning(Among among, int64_t planNs) : among_(among), planNs_(planNs) {}
   Among among() const { return among_; }
 
   struct Kind {
     Trials trials;
     std::vector<TriedWay> ways;  // [0]: the planner's; empty before they are asked for
-    uint8_t planned = 0;         // of those, from the first one on
+    uint8_t nPlans = 0;          // how many of them have a plan, from the first one on
   };
   /// Null: nothing is learned about such calls.
   Kind* kindOf(const Call& call);
@@ -60,9 +61,10 @@ class Learning {
   static Key keyOf(const Call& call);
 
   const Among among_;
+  const int64_t planNs_;
   std::map<Key, Kind> kinds_;
-  mutable std::mutex mutex_;  // of taken_
-  std::map<Key, TriedWay> taken_;
+  mutable std::mutex mutex_;       // of taken_
+  std::map<Key, TriedWay> taken_;  // what kinds_ has found, copied for taken(), which asks from any thread
 };
 
 }  // namespace tutti

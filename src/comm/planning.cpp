@@ -91,10 +91,10 @@ Status CallPlanner::setUp() {
   setStreamingThreshold(static_cast<size_t>(state_.calibration.streamFromBytes));
   TUTTI_ASSIGN(const int64_t explain, configInteger("TUTTI_EXPLAIN"));
   state_.explain = explain != 0 && comm_.rank() == 0;
-  TUTTI_TRY(setUpLearning());
   state_.links = linkUse(comm_.links(), comm_.layout().nodes, linkKinds(comm_.settings().table));
   priceHostLinks();
   setUpDeviceCosts();
+  TUTTI_TRY(setUpLearning());
   if (!comm_.layout().anyCuda()) state_.ranks = ::tutti::tunedRanks(planRequest(shapeOf(Call{}, PlanKey{})));
   estimates_ = sharedEstimates(planRequest(shapeOf(Call{}, PlanKey{})), state_.calibration);
   if (state_.blocks)
@@ -108,7 +108,11 @@ Status CallPlanner::setUpLearning() {
   TUTTI_ASSIGN(const int64_t level, configInteger("TUTTI_LEARN"));
   const bool can = !comm_.layout().anyCuda() && comm_.nRanks() > 1 && comm_.nRanks() <= kMostRanks;
   if (level == 0 || !can || comm_.settings().reproducible) return {};
-  learning_ = std::make_unique<Learning>(level == 1 ? Learning::Among::SameBits : Learning::Among::All);
+  // Measured on 2, 4 and 8 ranks: a rank works a tenth of a millisecond for each rank that its schedules are about
+  // (perf/results/learning-2core-vm.txt), and the ranks of a core do so one after the other.
+  constexpr double kPlanNsPerRank = 1e5;
+  const auto planNs = static_cast<int64_t>(kPlanNsPerRank * comm_.nRanks() * state_.links.ranksPerCore);
+  learning_ = std::make_unique<Learning>(level == 1 ? Learning::Among::SameBits : Learning::Among::All, planNs);
   return {};
 }
 

@@ -53,13 +53,13 @@ Result<Progress> Batch::prepare() {
   return Progress::Moved;
 }
 
-/// What has to be known before there are plans.  Call by call, as the exchanges are calls of their own, which all ranks
-/// make in the same order.
+/// Finds out what plans need.  It goes call by call, as its exchanges are calls of their own, which all ranks make in
+/// the same order.
 Result<bool> Batch::prepareCalls() {
   while (preparing_.size() < calls_.size()) {
     Call& call = calls_[preparing_.size()];
     if (!coming_) {
-      TUTTI_ASSIGN(const bool chosen, chooseWay(call));
+      TUTTI_ASSIGN(const bool chosen, takeTurn(call));
       if (!chosen) return false;
     }
     TUTTI_ASSIGN(const bool all, call.kind == CallKind::Collective
@@ -76,7 +76,7 @@ Result<bool> Batch::prepareCalls() {
 }
 
 /// What the call takes is in coming_ then.
-Result<bool> Batch::chooseWay(const Call& call) {
+Result<bool> Batch::takeTurn(const Call& call) {
   TUTTI_ASSIGN(const bool advised, comm_.planner().hearAdvice(call));
   if (!advised) return false;
   Preparing coming;
@@ -95,25 +95,24 @@ Result<bool> Batch::chooseWay(const Call& call) {
 
 Result<bool> Batch::compareWays(const Call& call, Learning::Kind* kind) {
   Trials& trials = kind->trials;
+  if (trials.wants() == Trials::Wants::Times) {
+    TUTTI_ASSIGN(const auto times, exchanged([&] { return trials.times(); }));
+    if (!times) return false;
+    trials.settle(*times, callIsRooted(call));
+    if (trials.settled() && !kind->ways.empty()) comm_.planner().tellLearned(call, *kind);
+  }
   if (trials.wants() == Trials::Wants::Ways) {
     TUTTI_ASSIGN(kind->ways, comm_.planner().waysOf(call));
     trials.offer(static_cast<int>(kind->ways.size()));
   }
-  TUTTI_ASSIGN(const bool planned, planWays(call, kind));
-  if (!planned) return false;
-  if (trials.wants() == Trials::Wants::Nothing) return true;
-  TUTTI_ASSIGN(const auto times, exchanged([&] { return trials.times(); }));
-  if (!times) return false;
-  trials.settle(*times, callIsRooted(call));
-  if (trials.settled()) comm_.planner().tellLearned(call, *kind);
-  return true;
+  return planWays(call, kind);
 }
 
 /// All before the first one is tried: a rank that makes a plan would disturb others of its core, whose calls are timed.
 Result<bool> Batch::planWays(const Call& call, Learning::Kind* kind) {
-  if (kind->planned < kind->ways.size()) TUTTI_TRY(comm_.links().poll());
-  for (; kind->planned < kind->ways.size(); ++kind->planned) {
-    TUTTI_ASSIGN(const auto entry, comm_.planner().plan(call, false, kind->planned));
+  if (kind->nPlans < kind->ways.size()) TUTTI_TRY(comm_.links().poll());
+  for (; kind->nPlans < kind->ways.size(); ++kind->nPlans) {
+    TUTTI_ASSIGN(const auto entry, comm_.planner().plan(call, false, kind->nPlans));
     if (entry == nullptr) return false;
   }
   return true;
@@ -142,7 +141,8 @@ Result<std::optional<std::vector<uint64_t>>> Batch::exchanged(const std::functio
     const size_t bytes = exchange_->mine.size() * sizeof(uint64_t);
     for (size_t r = 0; r < all.size(); ++r) {
       if (all[r].size() != bytes)
-        return remoteError(ErrorCode::Malformed, "rank ", r, " tells other counts than AllToAllv's");
+        return remoteError(ErrorCode::Malformed, "rank ", r, " tells ", all[r].size(),
+                           " bytes of counts or times, not ", bytes);
       std::memcpy(told.data() + r * exchange_->mine.size(), all[r].data(), bytes);
     }
   } else {

@@ -8,71 +8,96 @@
 namespace tutti {
 namespace {
 
-// Ways that go on to the next round: how much slower than the fastest they may be, and how many.
-constexpr double kGoesOn = 2;
-constexpr size_t kMostGoOn = 3;
+// Ways that go on to the next round may be so much slower than the fastest: one turn may have met with anything.
+constexpr double kGoesOn = 3;
 // By so much another way has to be faster than the one that is taken: less is noise.
 constexpr double kWorthIt = 0.97;
+// Ranks run ahead of each other, and hand cores to each other: a block has to be longer than that, in time or in calls.
+constexpr uint64_t kBlockNs = 200'000;
+constexpr int kLeastTimed = 4, kMostTimed = 64;
+// Of a way that has not been tried it is expected that it loses such a part of a call.
+constexpr double kExpectedLoss = 0.1;
+
+uint64_t medianOf(std::vector<uint64_t> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
 
 }  // namespace
 
-// The first calls of a way make its plan, and touch memory that links have not used before (the slots of a FIFO).
-constexpr Trials::Round Trials::kRoundOne = {4, 3}, Trials::kRoundTwo = {1, 5};
+constexpr Trials::Round Trials::kFirst = {1, kFirstCalls - 8, 8};
 
-void Trials::record(uint8_t way, int64_t ns) {
-  blocks_[way].ns += ns;
-  ++blocks_[way].count;
+void Trials::record(const Turn& turn, int64_t ns) {
+  Block& block = blocks_[turn.way][turn.block];
+  block.ns += ns;
+  ++block.count;
 }
 
 void Trials::offer(int nWays) {
-  TUTTI_ASSERT(phase_ == Phase::First && nWays <= kMostWays);
-  if (nWays < 2) {
-    phase_ = Phase::Settled;
-    left_ = INT64_MAX;
-    return;
-  }
-  tried_.resize(static_cast<size_t>(nWays));
-  std::iota(tried_.begin(), tried_.end(), uint8_t{0});
-  tryAll(Phase::RoundOne, kRoundOne);
+  TUTTI_ASSERT(phase_ == Phase::Waiting && nWays <= kMostWays);
+  if (nWays < 2) return rest(taken_);
+  nWays_ = static_cast<uint8_t>(nWays);
+  tryAll(Phase::RoundOne, 1);
 }
 
-void Trials::tryAll(Phase phase, const Round& round) {
+void Trials::tryAll(Phase phase, int turns) {
+  tried_.resize(nWays_);
+  std::iota(tried_.begin(), tried_.end(), uint8_t{0});
+  takeTurns(phase, turns);
+}
+
+/// Of those in tried_.  The first calls of a turn make the plan of its way, and touch memory that links have not used
+/// before (the slots of a FIFO).
+void Trials::takeTurns(Phase phase, int turns) {
   phase_ = phase;
-  round_ = round;
+  const auto inTime = static_cast<int>(kBlockNs / std::max<uint64_t>(compared_[taken_], 1));
+  const int timed = compared_[taken_] == kNoTime ? kLeastTimed : std::clamp(inTime, kLeastTimed, kMostTimed);
+  round_ = {turns, std::max(kLeastTimed, timed / 4), timed};
   blocks_.fill({});
   next_ = 0;
-  beginBlock();
+  approach();
 }
 
 /// left_ calls are over.
 void Trials::change() {
-  if (phase_ == Phase::First) return;
-  if (phase_ != Phase::Settled) return endBlock();
-  measured_.fill(kNoTime);
-  tryAll(Phase::Looking, kRoundTwo);
-}
-
-void Trials::beginBlock() {
-  trying_ = true;
-  way_ = tried_[next_];
-  left_ = round_.untimed + round_.timed;
-  timed_ = round_.timed;
-}
-
-/// The next way, or a comparison.
-void Trials::endBlock() {
-  if (++next_ < tried_.size()) return beginBlock();
-  trying_ = false;
+  if (phase_ == Phase::First || phase_ == Phase::Waiting) return;
+  if (phase_ == Phase::Settled) return tryAll(Phase::Looking, kMostTurns);
+  if (inPause_) return beginBlock();
+  if (++next_ < tried_.size() * static_cast<size_t>(round_.turns)) return approach();
   way_ = taken_;
 }
 
+/// Begins the next block, or the pause before it.
+void Trials::approach() {
+  left_ = pauseBefore(nextWay());
+  if (left_ == 0) return beginBlock();
+  inPause_ = true;
+  way_ = taken_;
+}
+
+/// As many calls as make up for a block of a slower way.
+int64_t Trials::pauseBefore(uint8_t way) const {
+  const auto slow = static_cast<double>(compared_[way]), fast = static_cast<double>(compared_[taken_]);
+  if (way == taken_ || compared_[taken_] == kNoTime) return 0;
+  const double lost = compared_[way] == kNoTime ? kExpectedLoss : std::max(slow / fast - 1, 0.0);
+  return static_cast<int64_t>(lost / kPrice * (round_.untimed + round_.timed));
+}
+
+void Trials::beginBlock() {
+  inPause_ = false;
+  way_ = nextWay();
+  left_ = round_.untimed + round_.timed;
+}
+
 std::vector<uint64_t> Trials::times() const {
-  std::vector<uint64_t> times(measured_.begin(), measured_.end());
+  std::vector<uint64_t> times(kMostWays, kNoTime), ofWay;
   for (const uint8_t way : tried_) {
-    const Block& block = blocks_[way];
-    if (block.count == 0) continue;
-    const auto ns = static_cast<uint64_t>(std::max<int64_t>(block.ns / block.count, 1));
-    times[way] = times[way] == kNoTime ? ns : std::min(times[way], ns);
+    ofWay.clear();
+    for (const Block& block : blocks_[way]) {
+      if (block.count > 0) ofWay.push_back(static_cast<uint64_t>(std::max<int64_t>(block.ns / block.count, 1)));
+    }
+    if (!ofWay.empty()) times[way] = medianOf(ofWay);
   }
   return times;
 }
@@ -91,37 +116,41 @@ uint64_t Trials::overRanks(std::span<const uint64_t> all, size_t way, bool slowe
 }
 
 void Trials::settle(std::span<const uint64_t> all, bool leaders) {
-  compared_.fill(kNoTime);
-  const std::vector<uint64_t> mine = times();
-  std::ranges::copy(mine, measured_.begin());
-  for (size_t way = 0; way < kMostWays; ++way) compared_[way] = overRanks(all, way, leaders);
+  for (const uint8_t way : tried_) compared_[way] = overRanks(all, way, leaders);
   std::erase_if(tried_, [&](uint8_t way) { return compared_[way] == kNoTime; });
   if (tried_.empty()) return rest(taken_);
+  if (phase_ == Phase::First) return await();
   std::ranges::stable_sort(tried_, {}, [&](uint8_t way) { return compared_[way]; });
-  if (phase_ == Phase::RoundOne) {
-    keep(kGoesOn, kMostGoOn);
-    if (tried_.size() > 1) return tryAll(Phase::RoundTwo, kRoundTwo);
-  }
   const uint64_t now = compared_[taken_], best = compared_[tried_[0]];
-  const bool better = now == kNoTime || static_cast<double>(best) < kWorthIt * static_cast<double>(now);
-  rest(better ? tried_[0] : taken_);
+  if (now == kNoTime || static_cast<double>(best) < kWorthIt * static_cast<double>(now)) taken_ = tried_[0];
+  if (phase_ != Phase::RoundOne) return rest(taken_);
+  keep();
+  if (tried_.size() == 1) return rest(taken_);
+  takeTurns(Phase::RoundTwo, kMostTurns);
 }
 
-/// Of tried_, the fastest first.
-void Trials::keep(double factor, size_t most) {
-  const double limit = factor * static_cast<double>(compared_[tried_[0]]);
+/// Until the calls have taken so long that planning the other ways is a small share of it.
+void Trials::await() {
+  const double enough = static_cast<double>(planNs_) / (kPrice * static_cast<double>(compared_[0]));
+  phase_ = Phase::Waiting;
+  round_ = {};
+  left_ = enough > kFirstCalls ? static_cast<int64_t>(enough) - kFirstCalls : 0;
+}
+
+/// Leaves those of tried_, the fastest first, that are worth another turn.
+void Trials::keep() {
+  const double limit = kGoesOn * static_cast<double>(compared_[tried_[0]]);
   std::erase_if(tried_, [&](uint8_t way) { return static_cast<double>(compared_[way]) > limit; });
-  if (tried_.size() > most) tried_.resize(most);
+  if (std::ranges::find(tried_, taken_) == tried_.end()) tried_.push_back(taken_);
 }
 
 void Trials::rest(uint8_t taken) {
   taken_ = way_ = taken;
-  trying_ = false;
+  tried_ = {taken};
+  next_ = 0;
+  round_ = {};
   phase_ = Phase::Settled;
-  if (tried_.empty()) tried_ = {taken};
-  keep(kGoesOn, kMostGoOn);
-  if (std::ranges::find(tried_, taken) == tried_.end()) tried_.push_back(taken);
-  left_ = tried_.size() > 1 ? pause_ : INT64_MAX;
+  left_ = nWays_ > 1 ? pause_ : INT64_MAX;
   pause_ = std::min(pause_ * 4, kMostBetweenLooks);
 }
 

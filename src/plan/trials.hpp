@@ -1,15 +1,20 @@
 // Which way the calls of one kind take while the fastest of a few is being found, and what their times say.
 //
 // All ranks make the same calls in the same order, so each of them counts alone and takes the same way as the others.
-// Twice they have to compare their times, before the same call; what they agree on then depends on the figures of all.
+// Now and then they have to compare their times, before the same call; what they agree on then depends on the figures
+// of all.
 //
 //   first calls       way 0, the planner's: who makes few calls pays nothing
-//   round 1           each way in turn, a few calls in a row, the first of which are not timed
-//   comparison        the slow ones drop out
-//   round 2           the others once more, longer
+//   comparison        says how long a call takes, and so how many there have to be before learning is worth its price
+//   more calls        way 0, until the plans of all ways take a twentieth of the time of the calls
+//   round 1           each way in turn, some calls in a row, the first of which are not timed
+//   comparison        those that are far behind drop out
+//   round 2           more turns of the others; before a turn of a slower one come so many calls by the fastest that
+//   what
+//                     is lost stays a twentieth
 //   comparison        the fastest is taken
-//   looks             after 256 calls, then four times as many and so on, those that were near it take turns again, as
-//                     the machine or its load may have changed
+//   looks             after 256 calls, then four times as many and so on, all ways take turns again, as the machine or
+//                     its load may have changed
 //
 // Pure; one thread at a time.
 #pragma once
@@ -30,26 +35,30 @@ class Trials {
     Ways,   // offer()
     Times,  // settle()
   };
+  /// What planning costs, as the caller knows it: nanoseconds on every rank of making the plans of all ways.
+  explicit Trials(int64_t planNs = 0) : planNs_(planNs) {}
+
   /// Of one call.
   struct Turn {
     uint8_t way = 0;
+    uint8_t block = 0;   // of that way
     bool timed = false;  // record() what it took
   };
 
   Wants wants() const {
     if (left_ > 0) return Wants::Nothing;
-    return phase_ == Phase::First ? Wants::Ways : Wants::Times;
+    return phase_ == Phase::Waiting ? Wants::Ways : Wants::Times;
   }
   /// The way of the next call; once it wants Nothing.
   uint8_t way() const { return way_; }
   /// Counts the next call.  Only when it wants Nothing.
   Turn take() {
-    const Turn turn{way_, trying_ && left_ <= timed_};
+    const Turn turn{way_, static_cast<uint8_t>(next_ / tried_.size()), !inPause_ && left_ <= round_.timed};
     if (--left_ == 0) change();
     return turn;
   }
   /// What a timed call took here.  Calls without a record (in groups) say nothing.
-  void record(uint8_t way, int64_t ns);
+  void record(const Turn& turn, int64_t ns);
 
   /// How many ways there are; of one, the trials are over for good.
   void offer(int nWays);
@@ -62,44 +71,52 @@ class Trials {
 
   /// Whether the fastest has been found (and may be looked for again).
   bool settled() const { return phase_ == Phase::Settled || phase_ == Phase::Looking; }
-  /// What was found, 0 before.
+  /// What was found, the fastest so far before.
   uint8_t taken() const { return taken_; }
   /// By the last comparison, in nanoseconds; kNoTime: it was not among those compared.
   uint64_t nsOf(uint8_t way) const { return compared_[way]; }
 
-  static constexpr int64_t kFirstCalls = 16, kFirstLook = 256, kMostBetweenLooks = 1 << 16;
+  static constexpr int64_t kFirstCalls = 32, kFirstLook = 256, kMostBetweenLooks = 1 << 16;
+  /// The share of all calls' time that learning may take.
+  static constexpr double kPrice = 0.05;
 
  private:
-  enum class Phase : uint8_t { First, RoundOne, RoundTwo, Settled, Looking };
+  enum class Phase : uint8_t { First, Waiting, RoundOne, RoundTwo, Settled, Looking };
   /// Calls of one way in a row.  They wait for each other in turns, so that only all of them say what one costs.
   struct Block {
     int64_t ns = 0;
     int count = 0;
   };
   struct Round {
-    int untimed, timed;  // calls of a block
+    int turns = 0;               // of each way
+    int untimed = 0, timed = 0;  // calls of a block, one after the other
   };
-  static const Round kRoundOne, kRoundTwo;
+  static const Round kFirst;
+  static constexpr int kMostTurns = 5;
 
   static uint64_t overRanks(std::span<const uint64_t> all, size_t way, bool slowest);
-  void tryAll(Phase phase, const Round& round);
+  void takeTurns(Phase phase, int turns);
+  void tryAll(Phase phase, int turns);
   void change();
+  uint8_t nextWay() const { return tried_[next_ % tried_.size()]; }
+  void approach();
+  int64_t pauseBefore(uint8_t way) const;
   void beginBlock();
-  void endBlock();
+  void await();
+  void keep();
   void rest(uint8_t taken);
-  void keep(double factor, size_t most);
 
+  int64_t planNs_;
   Phase phase_ = Phase::First;
-  bool trying_ = false;  // calls of a block are under way
+  bool inPause_ = false;  // before a block
+  uint8_t nWays_ = 1;
   uint8_t way_ = 0, taken_ = 0;
-  int64_t left_ = kFirstCalls;  // calls until something changes
-  int64_t timed_ = 0;           // the last ones of a block
-  int64_t pause_ = kFirstLook;  // calls until the next look
-  std::vector<uint8_t> tried_;  // in this round
-  size_t next_ = 0;             // of those
-  Round round_{};
-  std::array<Block, kMostWays> blocks_{};       // of this round
-  std::array<uint64_t, kMostWays> measured_{};  // a call of the better block of each way
+  int64_t left_ = kFirstCalls;                                     // calls until something changes
+  int64_t pause_ = kFirstLook;                                     // calls until the next look
+  std::vector<uint8_t> tried_{0};                                  // in this round
+  size_t next_ = 0;                                                // the block of this round that is under way
+  Round round_ = kFirst;                                           // no turns between rounds
+  std::array<std::array<Block, kMostTurns>, kMostWays> blocks_{};  // of this round
   std::array<uint64_t, kMostWays> compared_{};
 };
 
