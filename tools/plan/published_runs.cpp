@@ -51,11 +51,45 @@ constexpr Run kRuns[] = {
     {"76.1b", kMegatron, kSelene, 60, 10240, 80, 2048, 51200, 1792, "tp8,pp4,dp32,full", 16.06, true, true},
     {"145.6b", kMegatron, kSelene, 80, 12288, 96, 2048, 51200, 2304, "tp8,pp8,dp24,full", 24.82, true, true},
     {"529.6b", kMegatron, kSelene, 105, 20480, 128, 2048, 51200, 2520, "tp8,pp35,dp9,full", 54.08, true, true},
+    {"gpt3-175b", "NVIDIA/Megatron-LM, README: 1,024 A100, batch 1536, 138 TFLOP/s", kSelene, 96, 12288, 96, 2048,
+     51200, 1536, "tp8,pp16,dp8,full", 32, true, true},
     {"gpt2-124m", "karpathy/llm.c: 18865 steps in 94 minutes", kA100, 12, 768, 12, 1024, 50304, 512,
      "dp8,micro64,zero1,selective", 0.299},
     {"gpt2-1.6b", "karpathy/llm.c: 32000 steps in 24 hours", kH100, 48, 1600, 25, 1024, 50304, 1024,
      "dp8,micro16,zero1,selective", 2.7},
 };
+
+constexpr double kSequence = 2048, kVocabulary = 51200;
+
+struct RateRun {
+  const char* name;
+  double layers, hidden, heads;
+  int batch;
+  const char* layout;
+  double teraflops;  // published, of a GPU
+};
+
+/// Narayanan et al., 2021 (arXiv 2104.04473), table 2: ZeRO 3 alone beside tensor and pipeline parallelism.
+constexpr RateRun kZeroRuns[] = {
+    {"175B", 96, 12288, 96, 1536, "dp384,zero3,micro4,full", 144},
+    {"175B", 96, 12288, 96, 1536, "dp768,zero3,micro2,full", 88},
+    {"175B", 96, 12288, 96, 1536, "dp1536,zero3,micro1,full", 44},
+    {"175B", 96, 12288, 96, 1536, "tp8,pp12,dp4,full", 153},
+    {"175B", 96, 12288, 96, 1536, "tp8,pp12,dp8,full", 149},
+    {"175B", 96, 12288, 96, 1536, "tp8,pp12,dp16,full", 141},
+    {"530B", 105, 20480, 128, 2560, "dp640,zero3,micro4,full", 138},
+    {"530B", 105, 20480, 128, 2240, "dp1120,zero3,micro2,full", 98},
+    {"530B", 105, 20480, 128, 2240, "dp2240,zero3,micro1,full", 48},
+    {"530B", 105, 20480, 128, 2240, "tp8,pp35,dp2,full", 171},
+    {"530B", 105, 20480, 128, 2240, "tp8,pp35,dp4,full", 167},
+    {"530B", 105, 20480, 128, 2240, "tp8,pp35,dp8,full", 159},
+};
+
+/// Operations of a step with full recomputation; the same paper, equation 3.
+double operationsOf(const RateRun& run) {
+  return 96.0 * run.batch * kSequence * run.layers * run.hidden * run.hidden *
+         (1 + kSequence / (6 * run.hidden) + kVocabulary / (16 * run.layers * run.hidden));
+}
 
 bool predictOne(const Run& run, const tuttiLayout_t& layout, tuttiPlan_t* plan) {
   tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
@@ -115,6 +149,25 @@ int runsTable() {
     sum += std::fabs(std::log(plan.stepMs / 1e3 / run.seconds));
   }
   std::printf("geometric mean of the error: %.1f %%\n", 100 * std::expm1(sum / static_cast<double>(std::size(kRuns))));
+  return 0;
+}
+
+int zeroRunsTable() {
+  std::printf("%-6s %5s %-26s %10s %10s   TFLOP/s of a GPU\n", "model", "GPUs", "layout", "published", "predicted");
+  double sum = 0;
+  for (const RateRun& row : kZeroRuns) {
+    const Run run = {row.name,  "",          kSelene,   row.layers, row.hidden, row.heads,
+                     kSequence, kVocabulary, row.batch, row.layout, 0,          true};
+    tuttiPlan_t plan;
+    if (!predict(run, &plan)) return unplanned(run);
+    const int gpus = plan.layout.tp * plan.layout.pp * plan.layout.dp;
+    const double rate = operationsOf(row) / (plan.stepMs / 1e3) / gpus / 1e12;
+    std::printf("%-6s %5d %-26s %10.0f %10.0f %+7.1f %%  %s\n", row.name, gpus, row.layout, row.teraflops, rate,
+                100 * (rate / row.teraflops - 1), plan.why);
+    sum += std::fabs(std::log(rate / row.teraflops));
+  }
+  std::printf("geometric mean of the error: %.1f %%\n",
+              100 * std::expm1(sum / static_cast<double>(std::size(kZeroRuns))));
   return 0;
 }
 

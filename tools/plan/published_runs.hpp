@@ -5,5 +5,7 @@
 
 /// All of them: predicted beside published.  Exit statuses.
 int runsTable();
+/// ZeRO 3 beside tensor and pipeline parallelism: rates of a GPU, predicted beside published.
+int zeroRunsTable();
 /// One by its name, with where its time goes.
 int printRun(const std::string& name);

@@ -202,6 +202,7 @@ int printTable(const std::string& name) {
   if (name == "ring") return ringTable();
   if (name == "gather") return gatherTable();
   if (name == "runs") return runsTable();
+  if (name == "zero-runs") return zeroRunsTable();
   if (name == "guides") return guidesTable();
   std::fprintf(stderr, "tutti-plan: --table %s: there are %s\n", name.c_str(), kTableNames);
   return 2;

@@ -3,7 +3,8 @@
 
 #include <string>
 
-inline constexpr const char* kTableNames = "sequence, zero, bubble, days, recompute, ring, gather, runs, guides";
+inline constexpr const char* kTableNames =
+    "sequence, zero, bubble, days, recompute, ring, gather, runs, zero-runs, guides";
 
 /// Prints it; an exit status.
 int printTable(const std::string& name);

@@ -409,3 +409,28 @@ TEST_CASE("slow ranks get less: uneven shares beat even ones, and machines that 
   CHECK(tuttiMachineMeasure(nullptr, &measured) == tuttiSuccess);
   CHECK((measured.ranks == 1 && measured.flops > 1e6));
 }
+
+TEST_CASE("ZeRO 3 falls behind tensor and pipeline parallelism as ranks become many, as far as it was published to") {
+  // Narayanan et al., 2021, table 2: 175B parameters on A100, TFLOP/s of a GPU.
+  struct Row {
+    int ranks, microBatch;
+    double zero, parallel;
+  };
+  tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
+  model.layers = 96, model.hidden = 12288, model.heads = 96, model.sequence = 2048, model.vocabulary = 51200;
+  model.keyBlock = 2048;
+  tuttiMachine_t machine = TUTTI_MACHINE_INITIALIZER;
+  machine.gpu = tuttiGpuA100, machine.memory = 80e9, machine.nodeBandwidth = 240e9, machine.bandwidth = 24e9;
+  for (const Row& row : {Row{768, 2, 88, 149}, Row{1536, 1, 44, 141}}) {
+    machine.ranks = row.ranks;
+    tuttiLayout_t zero = TUTTI_LAYOUT_INITIALIZER, parallel = zero;
+    zero.dp = row.ranks, zero.zero = 3, zero.microBatch = row.microBatch, zero.recompute = tuttiRecomputeFull;
+    parallel.tp = 8, parallel.pp = 12, parallel.dp = row.ranks / 96, parallel.microBatch = 1;
+    parallel.recompute = tuttiRecomputeFull;
+    tuttiPlan_t alone, both;
+    REQUIRE(tuttiPlanLayout(&model, &machine, 1536, &zero, &alone) == tuttiSuccess);
+    REQUIRE(tuttiPlanLayout(&model, &machine, 1536, &parallel, &both) == tuttiSuccess);
+    INFO(row.ranks);
+    CHECK(both.stepMs / alone.stepMs == Approx(row.zero / row.parallel).epsilon(0.05));
+  }
+}
