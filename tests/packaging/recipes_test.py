@@ -47,6 +47,24 @@ class Recipes(unittest.TestCase):
         self.assertIn(f"%{{!?tutti_version:{version}}}", text("rpm/tutti.spec"))
         self.assertIn("load_file_regex", text("conda/meta.yaml"))
 
+    def test_the_conda_recipe_becomes_yaml_with_all_that_is_needed(self):
+        try:
+            import jinja2
+            import yaml
+        except ImportError as missing:
+            self.skipTest(missing)
+        version = introspect("--projectinfo")["version"]
+        found = re.search(r'regex_pattern="(.*?)"', text("conda/meta.yaml"))[1]
+        self.assertEqual(re.search(found, (SOURCE / "meson.build").read_text())[1], version)
+        functions = {"load_file_regex": lambda **_: re.match("(.*)", version), "compiler": lambda language: f"{language}_compiler",
+                     "pin_subpackage": lambda name, **_: f"{name} >={version}"}
+        template = jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(text("conda/meta.yaml"))
+        recipe = yaml.safe_load(template.render(functions))
+        self.assertEqual(recipe["package"], {"name": "tutti", "version": version})
+        self.assertTrue((PACKAGING / "conda" / recipe["source"]["path"] / recipe["about"]["license_file"]).exists())
+        self.assertEqual(set(recipe["requirements"]), {"build", "host", "run"})
+        self.assertGreater(len(recipe["test"]["commands"]), 2)
+
     def test_they_ask_for_what_a_full_build_uses(self):
         for library, names in LIBRARIES.items():
             self.assertRegex(text("conda/meta.yaml"), rf"(?m)^    - {names['conda']}( |$)", library)
