@@ -3,6 +3,16 @@ import re
 
 from mkdocs.exceptions import Abort
 
+STYLE = """<style>
+td:first-child code { white-space: nowrap }
+[role=main] table { display: block; overflow-x: auto; font-size: .9rem }
+[role=main] td, [role=main] th { padding: .35rem .5rem }
+[role=main] pre { overflow-x: auto }
+[role=main] td code { border: none; padding: 0; background: none; font-size: .82rem }
+body::before { background: none }
+@media (min-width: 1200px) { .container { max-width: 1400px } }
+</style>"""
+NAMED = re.compile(r"\[([\w./-]+\.md)\](\([\w./-]+\.md[#\w-]*\))")
 PAGE = re.compile(r"(?<![\[`])`(?:docs/)?([\w./-]+\.md)`(?!`)|(?<![\w/`(\[.])docs/([\w/-]+\.md)\b")
 
 
@@ -14,28 +24,33 @@ def on_nav(nav, config, files):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Links where a page of the site has that name: seen from this page's folder first, then from the root."""
+    """Links where a page of the site has that name: seen from this page's folder first, then from the root.  A link shows the
+    page's title in the menu."""
     folder = page.file.src_path.rpartition("/")[0]
     up = "../" * len(list(filter(None, folder.split("/"))))
 
+    def beside(name):
+        return files.get_file_from_path(f"{folder}/{name}" if folder else name)
+
     def linked(match):
         name = match[1] or match[2]
-        if match[1] and files.get_file_from_path(f"{folder}/{name}" if folder else name):
-            target = name
-        elif files.get_file_from_path(name):
-            target = up + name
-        else:
-            return match[0]
-        return f"[{name}]({target})"
+        if match[1] and beside(name):
+            return f"[{beside(name).page.title}]({name})"
+        there = files.get_file_from_path(name)
+        return f"[{there.page.title}]({up + name})" if there else match[0]
+
+    def titled(match):
+        there = beside(match[1]) or files.get_file_from_path(match[1])
+        return f"[{there.page.title}]{match[2]}" if there else match[0]
 
     lines = []
     fenced = False
     for line in markdown.split("\n"):
         fenced ^= line.startswith("```")
-        lines.append(line if fenced or line.startswith(("    ", "```")) else PAGE.sub(linked, line))
+        lines.append(line if fenced or line.startswith(("    ", "```")) else PAGE.sub(linked, NAMED.sub(titled, line)))
     return "\n".join(lines)
 
 
 def on_post_page(output, page, config):
-    """Codes of errors and names of variables in tables stay on one line: a browser breaks them at hyphens."""
-    return output.replace("</head>", "<style>td:first-child code{white-space:nowrap}</style></head>", 1)
+    """Codes of errors and names of variables in tables stay on one line; a table wider than the page has a bar of its own."""
+    return output.replace("</head>", STYLE + "</head>", 1)
