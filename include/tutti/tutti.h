@@ -317,9 +317,8 @@ TUTTI_API tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes);
 /** Free what tuttiMemAlloc gave.  No operation may be using it, nor comm have it registered.  NULL is allowed. */
 TUTTI_API tuttiResult_t tuttiMemFree(void* ptr);
 
-/** Let operations on comm use [buff, buff + bytes), which outlives the registration and stays the caller's, without copying
- *  where the machine allows it.  Local.  It can end when no work on the memory is under way.  Nobody may write there while
- *  either call runs: plain memory of the host is moved, to where peers map it, and back (docs/guide.md; TUTTI_ADOPT). */
+/** Let operations on comm use [buff, buff + bytes) where it lies, if the machine allows it; it outlives that.  Local.
+ *  It begins and ends with no work on the memory under way and nobody writing there: it may be moved (docs/guide.md). */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buff, size_t bytes, void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
 
