@@ -318,7 +318,7 @@ TUTTI_API tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes);
 TUTTI_API tuttiResult_t tuttiMemFree(void* ptr);
 
 /** Let operations on comm use [buff, buff + bytes) where it lies, if the machine allows it; it outlives that.  Local.
- *  It begins and ends with no work on the memory under way and nobody writing there: it may be moved (docs/guide.md). */
+ *  It begins and ends while no work on the memory is under way and nobody writes: it may be moved (docs/guide.md). */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buff, size_t bytes, void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
 
