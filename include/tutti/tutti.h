@@ -317,8 +317,8 @@ TUTTI_API tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes);
 /** Free what tuttiMemAlloc gave.  No operation may be using it, nor comm have it registered.  NULL is allowed. */
 TUTTI_API tuttiResult_t tuttiMemFree(void* ptr);
 
-/** Let operations on comm use [buff, buff + bytes) without copying where the machine allows it.  Local.
- *  The memory stays the caller's and outlives the registration, which can end when no work on it is under way. */
+/** Let operations on comm use [buff, buff + bytes) where it lies, if the machine allows it; it outlives that.  Local.
+ *  It begins and ends while no work on the memory is under way and nobody writes: it may be moved (docs/guide.md). */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buff, size_t bytes, void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
 

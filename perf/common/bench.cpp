@@ -106,9 +106,9 @@ size_t Bench::largestBytes(const Rank& r, bool send) const {
 
 void Bench::allocate() {
   for (Rank& r : ranks_) {
-    const tuttiComm_t comm = options_.registration > 0 ? r.comm : nullptr;
-    r.send = Buffer(largestBytes(r, true), options_.misalignBytes, comm);
-    r.recv = Buffer(largestBytes(r, false), options_.misalignBytes, comm);
+    const tuttiComm_t comm = options_.registration > 0 || options_.adopt ? r.comm : nullptr;
+    r.send = Buffer(largestBytes(r, true), options_.misalignBytes, comm, options_.adopt);
+    r.recv = Buffer(largestBytes(r, false), options_.misalignBytes, comm, options_.adopt);
   }
 }
 

@@ -12,9 +12,9 @@ constexpr size_t kPageBytes = 4096;
 
 }  // namespace
 
-Buffer::Buffer(size_t bytes, size_t misalignBytes, tuttiComm_t comm) : bytes_(bytes), comm_(comm) {
+Buffer::Buffer(size_t bytes, size_t misalignBytes, tuttiComm_t comm, bool plain) : bytes_(bytes), comm_(comm) {
   const size_t total = (bytes + misalignBytes + kPageBytes - 1) / kPageBytes * kPageBytes + 2 * kPageBytes;
-  library_ = comm != nullptr;
+  library_ = comm != nullptr && !plain;
   void* memory = nullptr;
   if (library_) {
     check(tuttiMemAlloc(&memory, total), nullptr, "tuttiMemAlloc");
@@ -23,7 +23,7 @@ Buffer::Buffer(size_t bytes, size_t misalignBytes, tuttiComm_t comm) : bytes_(by
   }
   base_ = static_cast<std::byte*>(memory);
   data_ = base_ + kPageBytes + misalignBytes;
-  if (library_) check(tuttiCommRegister(comm, base_, total, &handle_), comm, "tuttiCommRegister");
+  if (comm_ != nullptr) check(tuttiCommRegister(comm, base_, total, &handle_), comm, "tuttiCommRegister");
 }
 
 Buffer::Buffer(Buffer&& other) noexcept { *this = std::move(other); }

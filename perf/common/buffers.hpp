@@ -13,8 +13,9 @@ class Buffer {
   static constexpr size_t kGuardBytes = 64;
 
   Buffer() = default;
-  /// comm set: memory from tuttiMemAlloc, registered with comm, which must outlive the Buffer.
-  Buffer(size_t bytes, size_t misalignBytes, tuttiComm_t comm);
+  /// comm set: memory from tuttiMemAlloc, or malloc's where `plain`, registered with comm, which must outlive the
+  /// Buffer.
+  Buffer(size_t bytes, size_t misalignBytes, tuttiComm_t comm, bool plain = false);
   ~Buffer() { release(); }
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;

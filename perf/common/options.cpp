@@ -24,6 +24,7 @@ struct Flag {
 constexpr int kPlot = 1000;
 constexpr int kVersion = 1001;
 constexpr int kFresh = 1002;
+constexpr int kAdopt = 1003;
 
 constexpr Flag kFlags[] = {
     {'t', "nthreads", "N", "ranks per process, one thread each (1)"},
@@ -59,6 +60,8 @@ constexpr Flag kFlags[] = {
     {'u', "unalign", "BYTES", "buffers begin this far behind an aligned address (0)"},
     {'I', "per_iter_timing", "0/1", "columns for the spread of single calls (0)"},
     {'K', "per_iter_skip", "N", "leave out the first N calls there (0)"},
+    {0, "adopt", nullptr,
+     "buffers of malloc, registered with the communicator, which then moves them into shared memory", kAdopt},
     {0, "fresh", nullptr, "write new data before each timed call, outside of the time", kFresh},
     {0, "plot", "FILE.svg", "draw bus bandwidth over size, what 8 of 10 calls reached, and what was expected", kPlot},
     {'h', "help", nullptr, "this text"},
@@ -193,6 +196,7 @@ Complaint set(Options* o, int letter, const std::string& v) {
     case 'S': return wantFlag("report_timestamps", v, &o->timestamps);
     case 'J': o->jsonPath = v; return "";
     case kPlot: o->plotPath = v; return "";
+    case kAdopt: o->adopt = true; return "";
     case kFresh: o->fresh = true; return "";
     case 'M': return wantFlag("memory", v, &o->reportMemory);
     case 'u':
@@ -211,6 +215,8 @@ Complaint checkTogether(const Options& o, bool reduces) {
   if (o.stepFactor <= 1 && o.stepBytes == 0 && o.minBytes < o.maxBytes) return "--stepbytes 0 never reaches --maxbytes";
   if (o.stepFactor > 1 && o.minBytes == 0 && o.maxBytes > 0) return "--minbytes 0 times a factor stays 0";
   if (o.perIteration && o.skipIterations >= o.iterations) return "--per_iter_skip leaves no call of --iters";
+  if (o.adopt && o.registration > 0)
+    return "--adopt registers memory of malloc, --local_register that of tuttiMemAlloc";
   if (o.fresh && o.cpuTime) return "--fresh times single calls, which --report_cputime does not";
   if (!reduces) return "";
   for (const OpInfo& op : o.ops) {

@@ -41,6 +41,7 @@ struct Options {
   bool wantsCallTimes() const { return perIteration || !plotPath.empty(); }
   bool reportMemory = false;
   size_t misalignBytes = 0;  // -u: buffers begin this far behind an aligned address
+  bool adopt = false;        // buffers of malloc, registered
   bool fresh = false;        // new data before each timed call, outside of the time
   bool perIteration = false;
   int skipIterations = 0;          // -K: of the per-iteration statistics

@@ -44,6 +44,7 @@ Json config(const Options& o, const std::vector<RankLine>& ranks) {
   c["run_cycles"] = o.cycles;
   c["average"] = static_cast<int>(o.average);
   c["local_register"] = o.registration;
+  c["adopt"] = o.adopt ? 1 : 0;
   c["report_cputime"] = o.cpuTime ? 1 : 0;
   c["fresh_data"] = o.fresh ? 1 : 0;
   c["devices"] = Json::array();

@@ -130,6 +130,14 @@ constexpr Variable kVariables[] = {
      "tuner plugin written for NCCL that rank 0 asks which algorithm, protocol and channels a call gets: a path, a "
      "file name, or X for libnccl-tuner-X.so; none or unset: none"},
     {"TUTTI_CMA", Flag, "1", "", "0: never read a peer's memory with process_vm_readv"},
+    {"TUTTI_ADOPT", Flag, "1", "",
+     "1: plain memory that is registered is moved into memory that other processes of the host map, where it lies, "
+     "until "
+     "it is deregistered (guide.md); 0: it stays as it is"},
+    {"TUTTI_MALLOC_LEAST", Bytes, "64K", "bytes",
+     "libtutti_malloc.so: from how many bytes on an allocation comes from memory that peers map (guide.md)"},
+    {"TUTTI_MALLOC_KEEP", Bytes, "256M", "bytes",
+     "libtutti_malloc.so: how much freed memory keeps its pages for the next allocations"},
     {"TUTTI_LOG", Text, "warn", "", "LEVEL or AREA:LEVEL, comma separated; error, warn, info, debug, trace"},
     {"TUTTI_EXPLAIN", Flag, "0", "", "1: rank 0 prints the table that the planner compared for each new plan"},
     {"TUTTI_PLAN_DIR", Text, "", "", "folder of imported plans that the planner may choose from"},

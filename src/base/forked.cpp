@@ -13,7 +13,8 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::vector<ProcessMutex*> locks;
-  std::vector<void (*)()> hooks;
+  std::vector<void (*)()> hooks;        // in the child
+  std::vector<void (*)()> hooksBefore;  // in the parent
   std::atomic<uint32_t> generation{0};
 
   Registry() { pthread_atfork(beforeFork, afterForkInParent, afterForkInChild); }
@@ -44,6 +45,7 @@ struct Registry {
       sched_yield();
       registry.mutex.lock();
     }
+    for (void (*hook)() : registry.hooksBefore) hook();
   }
   static void afterForkInParent() { instance().giveBack(); }
   static void afterForkInChild() {
@@ -69,6 +71,12 @@ ProcessMutex::~ProcessMutex() {
 }
 
 uint32_t forkGeneration() { return Registry::instance().generation.load(std::memory_order_relaxed); }
+
+void beforeFork(void (*hook)()) {
+  Registry& registry = Registry::instance();
+  const std::lock_guard lock(registry.mutex);
+  registry.hooksBefore.push_back(hook);
+}
 
 void inForkedChild(void (*hook)()) {
   Registry& registry = Registry::instance();

@@ -25,6 +25,10 @@ class ProcessMutex {
 /// Differs between a process and its forked children.  Any thread.
 uint32_t forkGeneration();
 
+/// Have fork() call `hook` before it makes a child, while it holds all ProcessMutexes.  The hook must not
+/// take them.
+void beforeFork(void (*hook)());
+
 /// Have fork() call `hook` in every child, when its ProcessMutexes are free.  The hook must not allocate.
 void inForkedChild(void (*hook)());
 

@@ -94,6 +94,8 @@ class CallPlanner {
   void tellLearned(const Call& call, const Learning::Kind& kind);
   /// From how many bytes on a message in memory that the receiver has mapped is read where it lies; SIZE_MAX: never.
   size_t leastMappedBytes() const;
+  /// Whether ranks of a host read memory of others by system calls, but for what they have mapped.
+  bool pulls() const;
   /// Whether a send of `bytes` lends memory that the peer has not mapped.
   bool lends(int peer, size_t bytes) const;
   /// The most bytes of one message of a send or receive that is cut; the same on both ends.
@@ -110,8 +112,6 @@ class CallPlanner {
   size_t leastMappedBytes(const std::optional<Protocol>& asked) const;
   static void fitToBlocks(Choice* choice, size_t lanesOfOne, int mostLanes);
   bool rewrites(const PlanKey& key) const;
-  /// Whether ranks of a host read memory of others by system calls.
-  bool pulls() const;
   PlanKey keyOf(const Call& call) const;
   Shape shapeOf(const Call& call, const PlanKey& key) const;
   PlanRequest planRequest(const Shape& shape, bool resident = false) const;

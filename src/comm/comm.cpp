@@ -1,5 +1,7 @@
 #include "src/comm/comm.hpp"
 
+#include "src/base/config.hpp"
+#include "src/base/log.hpp"
 #include "src/comm/launch.hpp"
 
 namespace tutti {
@@ -27,8 +29,12 @@ Comm::~Comm() {
 
 Result<void*> Comm::registerMemory(void* buffer, size_t bytes) {
   Registrations& registrations = userObjects_.registrations;
-  TUTTI_ASSIGN(void* const handle,
-               registrations.add({executor_->memory(), settings_.cudaDevice, static_cast<std::byte*>(buffer), bytes}));
+  TUTTI_ASSIGN(const int64_t allowed, configInteger("TUTTI_ADOPT"));
+  const bool maps = executor_->memory() == MemoryKind::Host && planner_.pulls();
+  if (maps && allowed == 0) TUTTI_INFO("comm", "registered memory is not mapped by peers: TUTTI_ADOPT is 0");
+  const bool adopts = maps && allowed != 0;
+  const Memory memory{executor_->memory(), settings_.cudaDevice, static_cast<std::byte*>(buffer), bytes};
+  TUTTI_ASSIGN(void* const handle, registrations.add(memory, adopts));
   const Status lent = executor_->lend(handle, buffer, bytes);
   if (lent.ok()) return handle;
   (void)registrations.remove(handle);

@@ -6,8 +6,20 @@
 
 namespace tutti {
 
-Result<Registrations::Range> Registrations::registered(const Memory& memory) const {
-  Range range{memory, {}};
+namespace {
+
+std::unique_ptr<Adoption> adopted(const Memory& memory) {
+  Result<std::unique_ptr<Adoption>> adoption = Adoption::of(memory.base, memory.bytes);
+  if (adoption.ok()) return std::move(*adoption);
+  TUTTI_INFO("comm", "registered memory at ", static_cast<const void*>(memory.base), " of ", memory.bytes,
+             " bytes is not mapped by peers: ", adoption.status().message());
+  return nullptr;
+}
+
+}  // namespace
+
+Status Registrations::registerWithAll(Range* range) const {
+  const Memory& memory = range->memory;
   for (const auto& [transport, kinds] : told_) {
     if (memory.bytes == 0 || !kinds.has(memory.kind)) continue;
     Result<std::unique_ptr<MemoryRegistration>> kept = transport->registerMemory(memory);
@@ -21,13 +33,20 @@ Result<Registrations::Range> Registrations::registered(const Memory& memory) con
       return Status(kept.status().code(), cat("transport ", transport->name(), " cannot register ", memory.bytes,
                                               " bytes of memory: ", kept.status().text()));
     }
-    if (*kept != nullptr) range.kept.push_back(std::move(*kept));
+    if (*kept != nullptr) range->kept.push_back(std::move(*kept));
   }
-  return range;
+  return {};
 }
 
-Result<void*> Registrations::add(const Memory& memory) {
-  TUTTI_ASSIGN(Range range, registered(memory));
+Result<void*> Registrations::add(const Memory& memory, bool adopts) {
+  Range range{memory, nullptr, {}};
+  // First, for adapters pin the pages that they find.
+  if (adopts && memory.bytes != 0) range.adoption = adopted(memory);
+  if (Status registered = registerWithAll(&range); !registered.ok()) {
+    range.kept.clear();
+    if (range.adoption) range.adoption->giveBack();
+    return registered;
+  }
   const std::lock_guard lock(mutex_);
   ranges_.emplace(next_, std::move(range));
   return reinterpret_cast<void*>(next_++);
@@ -39,10 +58,18 @@ bool Registrations::has(void* handle) const {
 }
 
 Status Registrations::remove(void* handle) {
-  const std::lock_guard lock(mutex_);
-  if (ranges_.erase(reinterpret_cast<uintptr_t>(handle)) == 1) return {};
-  return invalidArgument(ErrorCode::Registration,
-                         "handle is not a registration of this communicator (or was removed already)");
+  Range range;
+  {
+    const std::lock_guard lock(mutex_);
+    auto found = ranges_.extract(reinterpret_cast<uintptr_t>(handle));
+    if (found.empty())
+      return invalidArgument(ErrorCode::Registration,
+                             "handle is not a registration of this communicator (or was removed already)");
+    range = std::move(found.mapped());
+  }
+  range.kept.clear();
+  if (range.adoption) range.adoption->giveBack();
+  return {};
 }
 
 void Registrations::use(const void* data, size_t bytes) {
@@ -52,12 +79,14 @@ void Registrations::use(const void* data, size_t bytes) {
     std::erase_if(allocated_, [](const auto& entry) { return !hostAlive(entry.first); });
   }
   const std::optional<HostSpan> span = bytes > 0 ? hostLookup(data, bytes) : std::nullopt;
-  if (!span || allocated_.contains(span->id)) return;
+  if (!span || span->adopted || allocated_.contains(span->id)) return;
   auto* const base = const_cast<std::byte*>(static_cast<const std::byte*>(data)) - span->offset;
-  const Memory whole{MemoryKind::Host, -1, base, span->allocated};
-  Result<Range> range = registered(whole);
-  if (!range.ok()) TUTTI_INFO("comm", range.status().message());
-  allocated_.emplace(span->id, range.ok() ? std::move(*range) : Range{whole, {}});
+  Range whole{{MemoryKind::Host, -1, base, span->allocated}, nullptr, {}};
+  if (const Status registered = registerWithAll(&whole); !registered.ok()) {
+    TUTTI_INFO("comm", registered.message());
+    whole.kept.clear();
+  }
+  allocated_.emplace(span->id, std::move(whole));
 }
 
 void Registrations::clear() {

@@ -9,24 +9,25 @@
 #include <utility>
 #include <vector>
 
-#include "src/device/host/host_memory.hpp"
+#include "src/device/host/adopted_memory.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti {
 
 /// Any thread.  A registration is a promise that the memory stays; what can be read directly, and how, is the
-/// transports' business (memory of tuttiMemAlloc by mapping, any memory by process_vm_readv or within a process; of
-/// CUDA devices what transport/cuda/memory_exchange.hpp says).  Transports whose requests use registered memory alone
-/// (LinkProfile::registers) are told here, once of each range.
+/// transports' business (memory of tuttiMemAlloc and what can be adopted by mapping, any memory by process_vm_readv or
+/// within a process; of CUDA devices what transport/cuda/memory_exchange.hpp says).  Transports whose requests use
+/// registered memory alone (LinkProfile::registers) are told here, once of each range.
 class Registrations {
  public:
   /// A transport to tell of memory of these kinds.  Before the first registration.
   void tell(Transport* transport, MemoryKinds kinds) { told_.emplace_back(transport, kinds); }
   bool tellsAnyone() const { return !told_.empty(); }
 
+  /// adopts: peers map memory of the host (src/device/host/adopted_memory.hpp), if it can be; a log line says why not.
   /// Errors: those of Transport::registerMemory; nothing is registered then.  Memory of a device that a transport does
   /// not register is staged there.
-  Result<void*> add(const Memory& memory);
+  Result<void*> add(const Memory& memory, bool adopts);
   bool has(void* handle) const;
   /// Transports use it no longer.  Errors: InvalidArgument if `handle` is not one that add() gave and that is still
   /// there.
@@ -41,9 +42,11 @@ class Registrations {
  private:
   struct Range {
     Memory memory;
+    std::unique_ptr<Adoption> adoption;  // outlives `kept`
     std::vector<std::unique_ptr<MemoryRegistration>> kept;
   };
-  Result<Range> registered(const Memory& memory) const;
+  /// Adds to range->kept.
+  Status registerWithAll(Range* range) const;
 
   std::vector<std::pair<Transport*, MemoryKinds>> told_;
   mutable std::mutex mutex_;                 // guards what follows

@@ -282,6 +282,8 @@ ROWS = {
         "-u": [Refused("-u", "-1", says="--unalign")],
         "-I": [Differs("-I", "1", pattern="i_p99"), Refused("-I", "2", says="--per_iter_timing")],
         "-K": [Refused("-I", "1", "-K", "5", says="--per_iter_skip leaves no call")],
+        "--adopt": [Differs("--adopt", pattern="^# buffers: of malloc, registered"),
+                    Refused("--adopt", "-R", "1", says="--adopt registers memory of malloc")],
         "--fresh": [Differs("--fresh", pattern="^# data: written anew before each timed call"),
                     Refused("--fresh", "-C", "1", says="--fresh times single calls")],
         "--plot": [Writes("--plot")],

@@ -30,6 +30,13 @@ def by_rank(script):
             f'({script}; exec {EXAMPLE}) & done; wait']
 
 
+def preloaded(script):
+    """Python with libtutti_malloc.so, which has 64 MiB of it."""
+    given = ("import re; maps = lambda: open('/proc/self/maps').read(); b = bytearray(b'x' * (64 << 20)); "
+             "shared = lambda: int(re.search('RssShmem: *(.*) kB', open('/proc/self/status').read())[1]); ")
+    return ["env", f"LD_PRELOAD={BUILD}/packaging/libtutti_malloc.so", sys.executable, "-c", given + script]
+
+
 CUDA = {"LD_LIBRARY_PATH": str(FAKE_CUDA), "TUTTI_LOG": "info", "TUTTI_DEVICE": "cuda"}
 EXPLAIN, INFORM, DEBUG = {"TUTTI_EXPLAIN": "1"}, {"TUTTI_LOG": "info"}, {"TUTTI_LOG": "debug"}
 PLUGIN = {"TUTTI_NET_PLUGIN": str(BUILD / "tests/support/net_plugin/libnccl-net-test11.so")}
@@ -160,6 +167,12 @@ ROWS = {
     "TUTTI_TUNER_PLUGIN": [Shows(TUNER, "Lines for tests wants of allreduce", also=INFORM),
                            Refused("nosuch", "libnccl-tuner-nosuch.so")],
     "TUTTI_CMA": [Shows("0", "peers' memory is read nowhere", also=DEBUG), Refused("no", "neither 0 nor 1")],
+    "TUTTI_ADOPT": [Shows("0", "not mapped by peers: TUTTI_ADOPT is 0", [RUN, "-n", "2", "--no-tag", *perf("all_reduce", 1, "--adopt")],
+                          INFORM), Refused("no", "neither 0 nor 1")],
+    "TUTTI_MALLOC_LEAST": [Shows("1G", "^0 arenas", preloaded("print(maps().count('memfd:tutti'), 'arenas')")),
+                           Refused("many", "is not a size")],
+    "TUTTI_MALLOC_KEEP": [Shows("0", "^shared [0-9]{1,4} kB", preloaded("b = None; print('shared', shared(), 'kB')")),
+                          Refused("all", "is not a size")],
     "TUTTI_LOG": [Shows("info", "info topology: the ranks are in 1 host"), Refused("loud", "error, warn, info")],
     "TUTTI_EXPLAIN": [Shows("1", "^plan allreduce 4 on 2 ranks"), Refused("why", "neither 0 nor 1")],
     "TUTTI_PLAN_DIR": [Refused("/nonexistent/plans", "cannot read the folder of plans")],

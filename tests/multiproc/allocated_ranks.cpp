@@ -1,7 +1,12 @@
 // One of a few ranks as processes: every collective on tuttiMemAlloc memory, on malloc's, and on a mixture by rank, out
 // of place, in place, and either by rank, so that a call's messages go by mappings, by process_vm_readv and by slots,
 // as each sender chooses.  Exit status 0 if every element was right.
+//   allocated_ranks [registered|preloaded]   in the place of tuttiMemAlloc's memory that of malloc, registered; or of
+//                                            malloc with libtutti_malloc.so, which does not have smaller allocations
 #include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
 
 #include "tests/support/collective_check.hpp"
 
@@ -15,12 +20,42 @@ bool holds(Mixture mixture, const Rank& r) {
   return mixture == Mixture::All || (mixture == Mixture::EvenRanks && r.rank % 2 == 0);
 }
 
+bool registered = false, preloaded = false;
+tuttiComm_t comm = nullptr;
+std::map<void*, void*> handles;  // by address
+
+/// Whether the page that begins at `at` or next behind it is one of a memfd of Tutti's.
+bool isMapped(void* at) {
+  const uintptr_t page = (reinterpret_cast<uintptr_t>(at) + 4095) / 4096 * 4096;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2 && begin <= page && page < end)
+      return line.find("rw-s") != std::string::npos && line.find("memfd:tutti") != std::string::npos;
+  }
+  return false;
+}
+
+void* registeredMemory(size_t bytes) {
+  void* const memory = std::malloc(bytes);
+  if (preloaded) return bytes < 65'536 || isMapped(memory) ? memory : nullptr;
+  if (memory == nullptr || tuttiCommRegister(comm, memory, bytes, &handles[memory]) != tuttiSuccess) return nullptr;
+  return bytes < 8192 || isMapped(memory) ? memory : nullptr;
+}
+
+void freeRegistered(void* memory) {
+  if (preloaded) return std::free(memory);
+  if (tuttiCommDeregister(comm, handles[memory]) != tuttiSuccess || isMapped(memory)) std::abort();
+  handles.erase(memory);
+  std::free(memory);
+}
+
 std::string checkMixture(const Rank& r, Mixture mixture) {
   const bool allocated = holds(mixture, r);
   for (const size_t count : {size_t{1}, size_t{5000}, size_t{40'961}, size_t{150'001}}) {
     CheckOptions o;
     o.count = count;
-    o.memory = allocated ? Memory::Allocated : Memory::Plain;
+    o.memory = !allocated ? Memory::Plain : registered || preloaded ? Memory::Other : Memory::Allocated;
     o.root = r.nRanks - 1;
     for (const Mixture inPlace : {Mixture::None, Mixture::EvenRanks, Mixture::All}) {
       o.inPlace = holds(inPlace, r);
@@ -36,12 +71,16 @@ std::string checkMixture(const Rank& r, Mixture mixture) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  registered = argc > 1 && std::strcmp(argv[1], "registered") == 0;
+  preloaded = argc > 1 && std::strcmp(argv[1], "preloaded") == 0;
+  otherMemory = {registeredMemory, freeRegistered};
   Rank r{};
   std::string why = failed(tuttiCommInitEnv(&r.comm, nullptr), "join");
   if (why.empty()) {
     tuttiCommUserRank(r.comm, &r.rank);
     tuttiCommCount(r.comm, &r.nRanks);
+    comm = r.comm;
   }
   for (const Mixture mixture : {Mixture::All, Mixture::EvenRanks, Mixture::None}) {
     if (why.empty()) why = checkMixture(r, mixture);

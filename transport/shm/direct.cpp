@@ -1,6 +1,7 @@
 #include "transport/shm/direct.hpp"
 
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +11,8 @@
 
 namespace tutti::shm {
 namespace {
+
+bool hasHoles(int fd, size_t bytes) { return lseek(fd, 0, SEEK_HOLE) < static_cast<off_t>(bytes); }
 
 constexpr int64_t kFetchTimeoutMs = 10'000;
 
@@ -59,8 +62,9 @@ Result<std::shared_ptr<const Mapping>> AllocationExchange::map(int peer, const A
                                        cat("lent memory of rank ", peer)));
   TUTTI_ASSIGN(const size_t bytes, sharedMemoryBytes(fd.get()));
   TUTTI_ASSIGN(Mapping mapping, Mapping::of(fd.get(), bytes, bytes >= kHugePageBytes ? kHugePageBytes : 1));
-  // Its pages are there already; one call now instead of a fault for each of them later.
-  (void)populate(mapping.data(), mapping.bytes());
+  // Its pages are there already, but for arenas of libtutti_malloc.so, which are sparse: one call now instead of a
+  // fault for each of them later.
+  if (!hasHoles(fd.get(), bytes)) (void)populate(mapping.data(), mapping.bytes());
   auto shared = std::make_shared<const Mapping>(std::move(mapping));
   const std::lock_guard lock(mutex_);
   if (mapped_.size() >= kMaxMappings) dropOldest();

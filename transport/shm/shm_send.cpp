@@ -219,7 +219,7 @@ Status ShmEndpoint::describePlace(const std::byte* data, size_t bytes, Kind* kin
     *place = {0, 0, address};
     return {};
   }
-  if (const std::optional<HostSpan> span = hostLookup(data, bytes)) {
+  if (const std::optional<HostSpan> span = hostOffer(data, bytes)) {
     TUTTI_TRY(ends_.allocations->serve(span->id));
     *kind = Kind::Mapped;
     *place = {span->id.high, span->id.low, span->offset};

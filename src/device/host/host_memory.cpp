@@ -4,71 +4,22 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <map>
+#include <cstring>
 #include <mutex>
 
-#include "src/base/forked.hpp"
-#include "src/device/host/shared_memory.hpp"
+#include "src/device/host/host_table.hpp"
+#include "src/device/host/memory_map.hpp"
+#include "src/malloc/interface.h"
 
 namespace tutti {
 namespace {
 
-struct Allocation {
-  AllocationId id;
-  size_t bytes = 0;  // as asked for
-  Fd fd;
-  Mapping mapping;
-};
-
-struct Table {
-  ProcessMutex mutex;
-  std::map<uintptr_t, Allocation> byAddress;    // under mutex
-  std::map<AllocationId, uintptr_t> addressOf;  // under mutex
-  std::atomic<uint64_t> frees{0};
-};
-
-// Never destroyed: a program may free memory from its own exit handlers.
-Table& table() {
-  static Table& t = *new Table;
-  return t;
-}
-
-Result<AllocationId> newId() {
-  AllocationId id;
-  if (getrandom(&id, sizeof id, 0) != sizeof id) return errnoError(errno, "getrandom");
-  return id;
-}
-
-// What the system can still give, or nothing where it does not say.  Populating more than that would not fail: it would
-// call the kernel's out-of-memory killer.
-std::optional<size_t> availableBytes() {
-  std::FILE* file = std::fopen("/proc/meminfo", "re");
-  if (file == nullptr) return std::nullopt;
-  char line[128];
-  std::optional<size_t> found;
-  while (!found && std::fgets(line, sizeof line, file) != nullptr) {
-    size_t kib = 0;
-    if (std::sscanf(line, "MemAvailable: %zu kB", &kib) == 1) found = kib * 1024;
-  }
-  std::fclose(file);
-  return found;
-}
-
-}  // namespace
-
-Result<void*> hostAlloc(size_t bytes) {
-  if (bytes == 0) return static_cast<void*>(nullptr);
-  const std::optional<size_t> available = availableBytes();
-  if (bytes > PTRDIFF_MAX / 2 || (available && bytes > *available)) {
-    return systemError(ErrorCode::NoMemory, "no memory for ", bytes, " bytes: ", available.value_or(0),
-                       " bytes are available");
-  }
+Result<Allocation> allocate(size_t bytes) {
   Allocation a;
   a.bytes = bytes;
-  TUTTI_ASSIGN(a.id, newId());
+  TUTTI_ASSIGN(a.id, newAllocationId());
   const bool huge = bytes >= kHugePageBytes;
   const size_t mapped = roundToPages(bytes);
   TUTTI_ASSIGN(a.fd, createSharedMemory(mapped));
@@ -76,30 +27,94 @@ Result<void*> hostAlloc(size_t bytes) {
   // Only an advice: most kernels are set to ignore it for shared memory (shmem_enabled).
   if (huge) madvise(a.mapping.data(), mapped, MADV_HUGEPAGE);
   if (!populate(a.mapping.data(), mapped)) return errnoError(errno, cat("populating ", bytes, " bytes"));
-  void* ptr = a.mapping.data();
+  a.begin = a.mapping.data();
+  return a;
+}
 
-  Table& t = table();
+// Under the table's lock.
+const Allocation* find(const HostTable& t, const std::byte* data, size_t bytes) {
+  auto at = t.byBegin.upper_bound(data);
+  if (at == t.byBegin.begin()) return nullptr;
+  const Allocation* a = (--at)->second;
+  const bool seen = !a->isAdopted() || (a->adopted.visible && !a->adopted.apart);
+  return seen && a->holds(data, bytes) ? a : nullptr;
+}
+
+HostSpan spanOf(const Allocation& a, const std::byte* data) {
+  return {a.id, a.lead + static_cast<size_t>(data - a.begin), a.bytes, a.isAdopted()};
+}
+
+// Several messages may do so at a time: each finds its own bytes there, or writes what is there already.
+void copyRests(const Allocation& a, const std::byte* data, size_t bytes) {
+  const Adopted& adopted = a.adopted;
+  const std::byte* const end = data + bytes;
+  if (data < adopted.pages.begin && bytes != 0) {
+    std::byte* const page = adopted.head.data() + adopted.head.bytes() - (adopted.pages.begin - data);
+    std::memcpy(page, data, std::min<size_t>(bytes, static_cast<size_t>(adopted.pages.begin - data)));
+  }
+  if (end > adopted.pages.end) {
+    const std::byte* const from = std::max<const std::byte*>(data, adopted.pages.end);
+    std::memcpy(adopted.tail.data() + (from - adopted.pages.end), from, static_cast<size_t>(end - from));
+  }
+}
+
+// Of libtutti_malloc.so, where it is preloaded.
+std::optional<HostSpan> findInArena(const void* data, size_t bytes) {
+  tuttiMallocPlace place{};
+  if (tuttiMallocFind == nullptr || tuttiMallocFind(data, bytes, &place) == 0) return std::nullopt;
+  return HostSpan{{place.id.high, place.id.low}, place.offset, place.arenaBytes, true};
+}
+
+}  // namespace
+
+// Never destroyed: a program may free memory from its own exit handlers.
+HostTable& hostTable() {
+  static HostTable& t = *new HostTable;
+  return t;
+}
+
+Result<AllocationId> newAllocationId() {
+  AllocationId id;
+  if (getrandom(&id, sizeof id, 0) != sizeof id) return errnoError(errno, "getrandom");
+  return id;
+}
+
+Result<void*> hostAlloc(size_t bytes) {
+  if (bytes == 0) return static_cast<void*>(nullptr);
+  const size_t available = availableBytes();
+  if (bytes > PTRDIFF_MAX / 2 || bytes > available) {
+    return systemError(ErrorCode::NoMemory, "no memory for ", bytes, " bytes: ", available, " bytes are available");
+  }
+  TUTTI_ASSIGN(Allocation a, allocate(bytes));
+  std::byte* const begin = a.begin;
+  HostTable& t = hostTable();
   const std::lock_guard lock(t.mutex);
-  t.addressOf.emplace(a.id, reinterpret_cast<uintptr_t>(ptr));
-  t.byAddress.emplace(reinterpret_cast<uintptr_t>(ptr), std::move(a));
-  return ptr;
+  const AllocationId id = a.id;
+  Allocation& kept = t.all.emplace(id, std::move(a)).first->second;
+  try {
+    t.byBegin.emplace(begin, &kept);
+  } catch (...) {
+    t.all.erase(id);
+    throw;
+  }
+  return static_cast<void*>(begin);
 }
 
 Status hostFree(void* ptr) {
   if (ptr == nullptr) return {};
   Allocation gone;  // unmapped after the lock is given up
   {
-    Table& t = table();
+    HostTable& t = hostTable();
     const std::lock_guard lock(t.mutex);
-    const auto at = t.byAddress.find(reinterpret_cast<uintptr_t>(ptr));
-    if (at == t.byAddress.end()) {
+    const auto at = t.byBegin.find(static_cast<std::byte*>(ptr));
+    if (at == t.byBegin.end() || at->second->isAdopted()) {
       return invalidArgument(ErrorCode::NotOurMemory, "ptr ", ptr,
                              " was not returned by tuttiMemAlloc, or is already free");
     }
-    gone = std::move(at->second);
+    gone = std::move(*at->second);
     t.frees.fetch_add(1, std::memory_order_release);
-    t.addressOf.erase(gone.id);
-    t.byAddress.erase(at);
+    t.byBegin.erase(at);
+    t.all.erase(gone.id);
   }
   // Peers may keep their mapping until their communicator ends; that must not keep the pages.
   fallocate(gone.fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(gone.mapping.bytes()));
@@ -107,34 +122,50 @@ Status hostFree(void* ptr) {
 }
 
 std::optional<HostSpan> hostLookup(const void* ptr, size_t bytes) {
-  const auto address = reinterpret_cast<uintptr_t>(ptr);
-  Table& t = table();
+  if (std::optional<HostSpan> arena = findInArena(ptr, bytes)) return arena;
+  const auto* data = static_cast<const std::byte*>(ptr);
+  HostTable& t = hostTable();
   const std::lock_guard lock(t.mutex);
-  auto at = t.byAddress.upper_bound(address);
-  if (at == t.byAddress.begin()) return std::nullopt;
-  --at;
-  const size_t offset = address - at->first;
-  if (offset > at->second.bytes || bytes > at->second.bytes - offset) return std::nullopt;
-  return HostSpan{at->second.id, offset, at->second.bytes};
+  const Allocation* a = find(t, data, bytes);
+  return a == nullptr ? std::nullopt : std::optional(spanOf(*a, data));
 }
 
-Result<Fd> hostShare(const AllocationId& id) {
-  Table& t = table();
+std::optional<HostSpan> hostOffer(const void* ptr, size_t bytes) {
+  if (std::optional<HostSpan> arena = findInArena(ptr, bytes)) return arena;
+  const auto* data = static_cast<const std::byte*>(ptr);
+  HostTable& t = hostTable();
   const std::lock_guard lock(t.mutex);
-  const auto at = t.addressOf.find(id);
-  if (at == t.addressOf.end())
-    return invalidUsage(ErrorCode::StillInUse, "memory was freed while an operation used it");
-  Fd copy(fcntl(t.byAddress.at(at->second).fd.get(), F_DUPFD_CLOEXEC, 0));
-  if (!copy.valid()) return errnoError(errno, "duplicating a memfd");
+  const Allocation* a = find(t, data, bytes);
+  if (a == nullptr) return std::nullopt;
+  if (a->isAdopted()) copyRests(*a, data, bytes);
+  return spanOf(*a, data);
+}
+
+bool inArena(const void* ptr, size_t bytes) { return findInArena(ptr, bytes).has_value(); }
+
+Result<Fd> hostShare(const AllocationId& id) {
+  Fd copy;
+  {
+    HostTable& t = hostTable();
+    const std::lock_guard lock(t.mutex);
+    const auto at = t.all.find(id);
+    if (at != t.all.end()) copy = Fd(fcntl(at->second.fd.get(), F_DUPFD_CLOEXEC, 0));
+    if (at != t.all.end() && !copy.valid()) return errnoError(errno, "duplicating a memfd");
+  }
+  if (!copy.valid() && tuttiMallocShare != nullptr) copy = Fd(tuttiMallocShare({id.high, id.low}));
+  if (!copy.valid()) return invalidUsage(ErrorCode::StillInUse, "memory was freed while an operation used it");
   return copy;
 }
 
-uint64_t hostFrees() { return table().frees.load(std::memory_order_acquire); }
+uint64_t hostFrees() { return hostTable().frees.load(std::memory_order_acquire); }
 
 bool hostAlive(const AllocationId& id) {
-  Table& t = table();
-  const std::lock_guard lock(t.mutex);
-  return t.addressOf.contains(id);
+  {
+    HostTable& t = hostTable();
+    const std::lock_guard lock(t.mutex);
+    if (t.all.contains(id)) return true;
+  }
+  return tuttiMallocAlive != nullptr && tuttiMallocAlive({id.high, id.low}) != 0;
 }
 
 }  // namespace tutti

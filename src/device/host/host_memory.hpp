@@ -25,6 +25,7 @@ struct HostSpan {
   AllocationId id;
   size_t offset = 0;
   size_t allocated = 0;
+  bool adopted = false;  // the caller's (adopted_memory.hpp, libtutti_malloc.so), who may take it back at any time
 };
 
 /// `bytes` of page-aligned (from 2 MiB up: 2 MiB-aligned), zeroed memory with all its pages present.  0 gives nullptr.
@@ -37,6 +38,13 @@ Status hostFree(void* ptr);
 
 /// The allocation that holds all of [ptr, ptr + bytes), if there is one.
 std::optional<HostSpan> hostLookup(const void* ptr, size_t bytes);
+
+/// hostLookup(), and what it finds shows these bytes to those who map it, until they change: of adopted memory what
+/// shares pages with other memory is copied.
+std::optional<HostSpan> hostOffer(const void* ptr, size_t bytes);
+
+/// Whether it lies in memory of libtutti_malloc.so that others may map already.
+bool inArena(const void* ptr, size_t bytes);
 
 /// A descriptor of the allocation's memfd, for peers to map.  Errors: InvalidUsage if it has been freed.
 Result<Fd> hostShare(const AllocationId& id);

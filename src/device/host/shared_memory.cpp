@@ -69,22 +69,30 @@ Mapping::~Mapping() {
   if (data_ != nullptr) munmap(data_, bytes_);
 }
 
-Result<Mapping> Mapping::of(int fd, size_t bytes, size_t alignment) {
+Result<Mapping> Mapping::of(int fd, size_t bytes, size_t alignment, size_t phase, size_t offset) {
   bytes = roundToPages(bytes);
   const size_t slack = alignment > pageBytes() ? alignment : 0;
   // Reserve addresses first: only inside a reservation can the place be chosen without running over somebody else's.
   void* reserved = mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) return errnoError(errno, cat("reserving ", bytes + slack, " bytes of addresses"));
   auto* first = static_cast<std::byte*>(reserved);
-  const size_t lead = slack == 0 ? 0 : (alignment - reinterpret_cast<uintptr_t>(first) % alignment) % alignment;
+  const size_t lead = slack == 0 ? 0 : (alignment + phase - reinterpret_cast<uintptr_t>(first) % alignment) % alignment;
   if (lead != 0) munmap(first, lead);
   if (slack != lead) munmap(first + lead + bytes, slack - lead);
   Mapping mapping(first + lead, bytes);
-  if (mmap(mapping.data_, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+  const int flags = MAP_FIXED | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+  if (mmap(mapping.data_, bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset)) == MAP_FAILED) {
     return errnoError(errno, cat("mapping ", bytes, " bytes of a memfd"));
   }
-  madvise(mapping.data_, bytes, MADV_DONTDUMP);
+  if (fd >= 0) madvise(mapping.data_, bytes, MADV_DONTDUMP);
   return mapping;
+}
+
+bool Mapping::moveTo(std::byte* to) {
+  if (mremap(data_, bytes_, bytes_, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) return false;
+  data_ = nullptr;
+  bytes_ = 0;
+  return true;
 }
 
 void Mapping::keepFromChildren() const { madvise(data_, bytes_, MADV_DONTFORK); }

@@ -33,12 +33,17 @@ class Mapping {
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
 
-  /// Map [0, bytes) of fd at an address aligned to `alignment` (a power of two; at least a page is always given).  The
-  /// descriptor may be closed afterwards.  Errors: SystemError.
-  static Result<Mapping> of(int fd, size_t bytes, size_t alignment = 1);
+  /// Map [offset, offset + bytes) of fd, whole pages, at an address that is `phase` beyond a multiple of `alignment` (a
+  /// power of two; at least a page is always given).  The descriptor may be closed afterwards.  fd -1: memory of this
+  /// process alone, zeroed, in core dumps, too.  Errors: SystemError.
+  static Result<Mapping> of(int fd, size_t bytes, size_t alignment = 1, size_t phase = 0, size_t offset = 0);
 
   /// Leave forked children without it.  A child that ends this mapping all the same ends what it has there itself.
   void keepFromChildren() const;
+
+  /// Move it to `to`, over what is mapped there, which threads that read there see in its place from one moment to the
+  /// next.  False, and nothing has changed: the system refuses.
+  bool moveTo(std::byte* to);
 
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
