@@ -61,6 +61,16 @@ tuttiResult_t tuttiGetUniqueIdAt(const char* address, int serve, tuttiUniqueId* 
   });
 }
 
+tuttiResult_t tuttiRankEnded(tuttiUniqueId uniqueId, int rank, const char* how) {
+  return guarded("RankEnded", nullptr, [&]() -> Status {
+    TUTTI_TRY(checkNotNull(how, "how"));
+    if (rank < 0) return invalidArgument(ErrorCode::RankOutOfRange, "rank ", rank, " is negative");
+    TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(uniqueId));
+    tellRankEnded(place, rank, how);
+    return {};
+  });
+}
+
 tuttiResult_t tuttiSetDefault(const char* name, const char* value) {
   return guarded("SetDefault", nullptr, [&]() -> Status {
     TUTTI_TRY(checkNotNull(name, "name"));

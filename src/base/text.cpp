@@ -68,15 +68,22 @@ std::string toXml(std::string_view text) {
   return out;
 }
 
+static constexpr char kHexDigits[] = "0123456789abcdef";
+
 std::string toHex(const void* data, size_t bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
   const auto* p = static_cast<const unsigned char*>(data);
   std::string hex;
   hex.reserve(2 * bytes);
   for (size_t i = 0; i < bytes; ++i) {
-    hex += kDigits[p[i] >> 4];
-    hex += kDigits[p[i] & 15];
+    hex += kHexDigits[p[i] >> 4];
+    hex += kHexDigits[p[i] & 15];
   }
+  return hex;
+}
+
+std::string toHex(uint64_t number) {
+  std::string hex(16, '0');
+  for (size_t i = hex.size(); i-- > 0; number >>= 4) hex[i] = kHexDigits[number & 15];
   return hex;
 }
 

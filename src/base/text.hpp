@@ -49,6 +49,8 @@ uint64_t hashText(std::string_view text, uint64_t hash = 0xcbf29ce484222325);
 
 /// Lower-case hexadecimal, two digits a byte.
 std::string toHex(const void* data, size_t bytes);
+/// A number as 16 digits, the highest first.
+std::string toHex(uint64_t number);
 /// The reverse of toHex; false on odd length or another character.
 bool fromHex(std::string_view hex, std::vector<unsigned char>* out);
 

@@ -75,6 +75,7 @@ Status submitToProxy(std::unique_ptr<ParkedBatch> parked, ProgressQueue* queue) 
                                                                       std::function<void()> dropped) {
     return std::make_unique<ReplayJob>(handle, calls, std::move(dropped));
   };
+  parked->batch().comm().watchdog().noteOtherThreads();
   TUTTI_ASSIGN(const bool captured, parked->batch().submit(replay));
   if (!captured) queue->enqueue(std::make_unique<ProxyJob>(std::move(parked)));
   return {};
@@ -128,6 +129,7 @@ Status startCalls(const CallGroup& group) {
     }
     const bool waitsForOthers = !part->carrier.isCaller() || part->batches.size() > 1;
     for (const auto& batch : part->batches) {
+      if (!part->carrier.isCaller()) batch->batch().comm().watchdog().noteOtherThreads();
       if (waitsForOthers) batch->park();
     }
     if (part->carrier.isCaller()) {

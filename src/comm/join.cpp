@@ -105,6 +105,7 @@ class Joining {
   Status tellIfFirst(const Status& up, const std::string& trouble);
   Status setUp();
   Status takeDescriptors();
+  void nameRanks();
   Status chooseExecutor();
   Result<DeviceReach> deviceReach();
   Status openTransports();
@@ -220,6 +221,7 @@ Status Joining::takeDescriptors() {
     TUTTI_ASSIGN(PeerDescriptor descriptor, decodeDescriptor(r, comm_.control_->infos()[static_cast<size_t>(r)]));
     descriptors_.push_back(std::move(descriptor));
   }
+  nameRanks();
   TUTTI_TRY(trouble_);
   for (const PeerDescriptor& descriptor : descriptors_)
     if (!descriptor.trouble.empty()) return failedJoining(descriptor.info.rank, descriptor.trouble);
@@ -231,6 +233,16 @@ Status Joining::takeDescriptors() {
                         rank(), both, "; set them alike on all ranks");
   }
   return {};
+}
+
+/// For what the control plane says of them.
+void Joining::nameRanks() {
+  std::vector<HostOfRank> hosts;
+  for (const PeerDescriptor& descriptor : descriptors_) hosts.push_back({descriptor.info.hostId, descriptor.hostName});
+  const std::string& name = comm_.settings_.name;
+  const std::string which = name.empty() ? toHex(descriptors_[0].communicator) : cat("'", name, "'");
+  comm_.control_->setNames(cat("communicator ", which, " (process ", mine().info.pid, " on ", mine().hostName, ")"),
+                           std::move(hosts));
 }
 
 /// Chooses the executor of ranks on CUDA devices, and the pairs of ranks that have device links.

@@ -99,8 +99,8 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
-std::string rankText(int rank, const PeerInfo& info, const std::optional<RankReport>& report) {
-  const std::string head = cat("{\"rank\":", rank, ",\"pid\":", info.pid);
+std::string rankText(int rank, const PeerInfo& info, int64_t silentMs, const std::optional<RankReport>& report) {
+  const std::string head = cat("{\"rank\":", rank, ",\"pid\":", info.pid, ",\"silentMs\":", silentMs);
   if (!report) return head + ",\"answered\":false}";
   const RankState& state = report->state;
   return cat(head, ",\"answered\":true,\"left\":", report->left ? "true" : "false", ",\"calls\":", state.calls,
@@ -122,12 +122,13 @@ std::string monitorText(Comm& comm) {
   const auto asked = control.beginInquiry(InquiryReason::Stalled, newest, -1, kAnswerMs);
   (void)awaitValue(*asked, Deadline::inMs(4 * kAnswerMs), "the ranks' answers");
   const std::vector<std::optional<RankReport>> answers = control.lastAnswers();
+  const std::vector<int64_t> silentMs = control.silentMs();
   const FileHeader& header = comm.watchdog().recorder().header();
   std::string ranks;
   for (int rank = 0; rank < comm.nRanks(); ++rank) {
     const auto r = static_cast<size_t>(rank);
-    ranks += cat(rank == 0 ? "" : ",",
-                 rankText(rank, comm.links().descriptors()[r].info, r < answers.size() ? answers[r] : std::nullopt));
+    ranks += cat(rank == 0 ? "" : ",", rankText(rank, comm.links().descriptors()[r].info, silentMs[r],
+                                                r < answers.size() ? answers[r] : std::nullopt));
   }
   return cat("{\"communicator\":", header.communicator, ",\"name\":", quoted(header.name),
              ",\"nRanks\":", comm.nRanks(), ",\"failure\":", quoted(comm.failure().text()), ",\"ranks\":[", ranks,

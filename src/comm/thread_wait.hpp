@@ -19,9 +19,10 @@ namespace tutti {
 class ThreadWait {
  public:
   struct Wait {
-    std::string text{};       // empty: it waits in no call
-    CommunicatorCall call{};  // which ends on no rank before all have entered it; else none
-    bool over = false;        // it ended in an error, and the thread has waited in nothing since
+    std::string text{};         // empty: it waits in no call
+    uint64_t communicator = 0;  // of that call
+    CommunicatorCall call{};    // which ends on no rank before all have entered it; else none
+    bool over = false;          // it ended in an error, and the thread has waited in nothing since
   };
   // Its own thread only.
   void set(Wait wait) {

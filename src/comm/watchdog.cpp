@@ -72,7 +72,8 @@ void Watchdog::isAbout(const Task& task) {
   report.state = ownState();
   const int peer = task.waitingOn();
   ThreadWait::Wait now{
-      cat(describeState(report), " of another communicator", peer >= 0 ? cat(kWhereItWaits, peer) : std::string())};
+      cat(describeState(report), " of another communicator", peer >= 0 ? cat(kWhereItWaits, peer) : std::string()),
+      communicator_};
   if (!message_ && isInCallOfAll(report.state)) now.call = {communicator_, report.state.entered};
   ThreadWait::ofThisThread()->set(std::move(now));
 }
@@ -95,7 +96,19 @@ RankState Watchdog::state() const {
   }
   if (alone) state.others = maker_->newest();
   if (!state.others.empty()) state.oneThread = hasOneProgramThread();
+  // It waited when threads were counted if it has waited in one call before and behind that.
+  if (state.oneThread) state.callerWaits = waitsHere(wait, state);
   return state;
+}
+
+/// Whether the thread, which waited in `then`, still waits in this communicator's call that `state` tells of.
+bool Watchdog::waitsHere(const ThreadWait::Wait& then, const RankState& state) const {
+  const ThreadWait::Wait now = maker_->wait();
+  const auto here = [&](const ThreadWait::Wait& wait) { return wait.communicator == communicator_ && !wait.over; };
+  if (!here(then) || !here(now)) return false;
+  const std::optional<MessageWait> message = waits_.message();
+  if (state.message) return message && message->peer == state.message->peer && message->call == state.message->call;
+  return state.inside && then.call.sequence == state.entered && now.call.sequence == state.entered;
 }
 
 /// For the flight record and for inquiries.

@@ -65,6 +65,8 @@ class Watchdog final : public TaskOwner {
       strayWatch_->start();
     return message;
   }
+  /// A call has been given to another thread, which has yet to make it.
+  void noteOtherThreads() { shared_.store(true, std::memory_order_release); }
   const WaitPolicy& policy() const { return policy_; }
   /// `task` with the communicator's waiting, error and deadline rules.
   DrivenTask driven(Task* task);
@@ -96,6 +98,7 @@ class Watchdog final : public TaskOwner {
     if (pthread_equal(pthread_self(), makerThread_) == 0) [[unlikely]]
       shared_.store(true, std::memory_order_release);
   }
+  bool waitsHere(const ThreadWait::Wait& then, const RankState& state) const;
   RankState ownState() const;  // but for other communicators of its thread
   void waitFor(int rank);
   PendingVerdict inquire(InquiryReason reason, int waitingOn);
@@ -115,7 +118,7 @@ class Watchdog final : public TaskOwner {
   std::unique_ptr<StrayWatch> strayWatch_;
   std::shared_ptr<ThreadWait> maker_ = ThreadWait::ofThisThread();  // of the thread that made the communicator
   const pthread_t makerThread_ = pthread_self();
-  std::atomic<bool> shared_{false};  // other threads have made calls, too: read behind the counts that they raise
+  std::atomic<bool> shared_{false};  // other threads have made calls, or will: read behind the counts that they raise
   uint64_t communicator_ = 0;
   std::optional<WaitingMessage> message_;  // of the task that the next verdict is about
 };

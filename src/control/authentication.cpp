@@ -119,6 +119,9 @@ void LinkAuthentication::onHello(LinkId link, Entry& entry, std::string_view mes
 void LinkAuthentication::challenge(LinkId link, Entry& entry) {
   const Secret* secret = hooks_.secretFor(entry.hello);
   if (secret == nullptr) return;
+  const bool meets = entry.hello.purpose == Purpose::Meet;
+  const std::optional<Mac> tag = meets ? AcceptorProof::tagOfHello(*secret, entry.helloBytes) : std::nullopt;
+  entry.begun = tag && hooks_.begins(entry.hello, *tag);
   entry.acceptor.emplace(*secret, entry.helloBytes, nonce(), encrypts_);
   entry.phase = Phase::AwaitProof;
   network_.send(link, entry.acceptor->challenge());
@@ -159,7 +162,7 @@ void LinkAuthentication::admit(LinkId link, const DirectionKeys& keys, bool peer
 void LinkAuthentication::onClosed(LinkId link, const Status& why) {
   if (!owns(link)) return;
   const Entry entry = remove(link);
-  if (entry.owner == 0) return;
+  if (entry.owner == 0) return entry.begun ? hooks_.vanished(entry.hello) : void();
   // Older versions of the protocol end a link that they do not understand, without a word.
   const bool unanswered = entry.phase == Phase::AwaitChallenge && why.code() == tuttiRemoteError;
   const Status told = unanswered ? remoteError(ErrorCode::PeerClosed, why.text(),

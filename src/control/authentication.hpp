@@ -34,6 +34,11 @@ class LinkAuthentication {
     std::function<void(LinkId, MemberId owner, const Status&)> dialFailed;
     /// A stranger who says that it is the dialer of this Hello says, too, that it has another secret.
     std::function<void(const Hello&)> otherSecret;
+    /// A dialer of Purpose::Meet who knows the secret has begun to prove that, by a Hello of this tag.  False: the tag
+    /// has been here before.
+    std::function<bool(const Hello&, const Mac& tag)> begins;
+    /// The link of one who has begun, for the first time, has closed before the proof.
+    std::function<void(const Hello&)> vanished;
   };
 
   LinkAuthentication(SealedLinks& network, bool encrypts, Hooks hooks)
@@ -65,6 +70,7 @@ class LinkAuthentication {
     int64_t deadlineNs = kNoTimer;
     Hello hello;
     MemberId owner = 0;
+    bool begun = false;      // see Hooks::begins
     ControlAddress to;       // of a dial
     std::string helloBytes;  // parked: the message itself
     std::optional<DialerProof> dialer;

@@ -38,7 +38,27 @@ class BootstrapNode::Impl {
                    const auto notice = notices_.find(owner);
                    if (notice != notices_.end()) notice->second.onDialFailed(link, why);
                  },
-             .otherSecret = [this](const Hello& hello) { otherSecret(hello); }}) {}
+             .otherSecret =
+                 [this](const Hello& hello) {
+                   if (Rendezvous* place = placeOf(hello)) place->onOtherSecret(hello);
+                 },
+             .begins =
+                 [this](const Hello& hello, const Mac& tag) {
+                   Rendezvous* const place = placeOf(hello);
+                   return place != nullptr && place->onHello(tag);
+                 },
+             .vanished =
+                 [this](const Hello& hello) {
+                   if (Rendezvous* place = placeOf(hello)) place->onVanished(hello);
+                 }}),
+        circles_({.wait = [this] { return wait(); },
+                  .lacks = [this](MemberId id, const Hop& hop) { return at(id).lacks(hop); },
+                  .rankOf = [this](MemberId id) { return at(id).request().rank; },
+                  .failed = [this](MemberId id) { return at(id).failure().has_value(); },
+                  .send = [this](MemberId id, const Chain& chain) { at(id).sendChain(chain); },
+                  .fail = [this](MemberId id, const Failure& failure) { at(id).fail(failure); }}) {
+    network_.randomBytes(std::as_writable_bytes(std::span(&process_, 1)));
+  }
 
   Member* find(MemberId id) {
     const auto it = members_.find(id);
@@ -53,7 +73,8 @@ class BootstrapNode::Impl {
   const Secret* secretFor(const Hello& hello) const;
   void accepted(LinkId link, const Hello& hello);
   void dialed(LinkId link, const Hello& hello, MemberId owner, bool alike);
-  void otherSecret(const Hello& hello);
+  Rendezvous* placeOf(const Hello& hello);
+  std::optional<std::pair<MemberId, Hop>> wait() const;
   void turnAway(LinkId link, const Hello& hello, const Departed& departed);
   MemberId memberOf(const Hello& hello) const {
     const auto it = byName_.find({hello.commId, hello.acceptor});
@@ -75,6 +96,8 @@ class BootstrapNode::Impl {
   SealedLinks network_;
   std::function<void()> changed_;
   LinkAuthentication authentication_;
+  Circles circles_;
+  uint64_t process_ = 0;
   MemberId nextMember_ = 1;
   std::map<MemberId, std::unique_ptr<Member>> members_;
   std::map<MemberId, Notice> notices_;
@@ -112,9 +135,20 @@ void BootstrapNode::Impl::accepted(LinkId link, const Hello& hello) {
   network_.close(link);
 }
 
-void BootstrapNode::Impl::otherSecret(const Hello& hello) {
+Rendezvous* BootstrapNode::Impl::placeOf(const Hello& hello) {
   const auto place = places_.find(hello.commId);
-  if (hello.purpose == Purpose::Meet && place != places_.end()) place->second.rendezvous.onOtherSecret(hello);
+  return hello.purpose == Purpose::Meet && place != places_.end() ? &place->second.rendezvous : nullptr;
+}
+
+/// What the program's only thread waits in, if that is a call of one of our members.
+std::optional<std::pair<MemberId, Hop>> BootstrapNode::Impl::wait() const {
+  for (const auto& [id, member] : members_) {
+    if (std::optional<Hop> hop = member->wait()) {
+      hop->process = process_;
+      return {{id, std::move(*hop)}};
+    }
+  }
+  return {};
 }
 
 void BootstrapNode::Impl::dialed(LinkId link, const Hello& hello, MemberId owner, bool alike) {
@@ -173,12 +207,20 @@ void BootstrapNode::serveRendezvous(const CommId& commId, const Secret& secret, 
   impl_->changed_();
 }
 
+void BootstrapNode::rankEnded(const CommId& commId, int rank, const std::string& how) {
+  const auto place = impl_->places_.find(commId);
+  if (place == impl_->places_.end()) return;
+  place->second.rendezvous.onEnded(rank, how);
+  impl_->endRendezvous();
+  impl_->changed_();
+}
+
 bool BootstrapNode::rendezvousDone(const CommId& commId) const { return !impl_->places_.contains(commId); }
 
 MemberId BootstrapNode::join(const JoinRequest& request) {
   const MemberId id = impl_->nextMember_++;
   auto& member = impl_->members_[id];
-  member = std::make_unique<Member>(impl_->network_, impl_->authentication_, id, request);
+  member = std::make_unique<Member>(impl_->network_, impl_->authentication_, impl_->circles_, id, request);
   impl_->byName_[{request.commId, request.rank}] = id;
   member->start();
   impl_->authentication_.unpark();
@@ -215,6 +257,12 @@ void BootstrapNode::reportFailure(MemberId member, Failure failure) {
 void BootstrapNode::setState(MemberId member, std::function<RankState()> state) {
   impl_->at(member).setState(std::move(state));
 }
+
+void BootstrapNode::setNames(MemberId member, std::string where, std::vector<HostOfRank> hosts) {
+  impl_->at(member).setNames(std::move(where), std::move(hosts));
+}
+
+int64_t BootstrapNode::silentSinceNs(MemberId member, int rank) const { return impl_->at(member).silentSinceNs(rank); }
 
 void BootstrapNode::inquire(MemberId member, InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs) {
   impl_->at(member).inquire(reason, sequence, suspect, graceNs);

@@ -92,13 +92,20 @@ struct RankState {
   // thread waits in, if that ends on no rank before all have entered it.  others: the newest call on each communicator.
   CommunicatorCall awaited{};
   std::vector<CommunicatorCall> others{};
-  bool oneThread = false;  // the program has no other that could still come to make calls
+  bool oneThread = false;    // the program has no other that could still come to make calls
+  bool callerWaits = false;  // that thread waits, in this communicator's collective or message; is not told
   // For monitors:
   uint64_t calls = 0, bytes = 0;  // made so far, messages too
   std::string doing;              // the call that has begun and is not over; "": none
   int64_t doingNs = 0;            // how long it has gone on
 };
 struct RankReport;  // diagnosis.hpp
+
+/// Where a rank is, for warnings.
+struct HostOfRank {
+  uint64_t id = 0;  // the same for ranks of one host
+  std::string name;
+};
 
 enum class InquiryReason : uint8_t {
   Deadline,  // this rank waited until its deadline
@@ -124,6 +131,9 @@ class BootstrapNode : public Machine {
   /// Be the rendezvous for everyone who proves `secret` and names `commId`.  Ends by itself when all have met.
   void serveRendezvous(const CommId& commId, const Secret& secret, const std::string& where);
   bool rendezvousDone(const CommId& commId) const;
+  /// The process of a rank that was to come to this node's rendezvous has ended, as its launcher says: if it has not
+  /// come, all hear so.  how: "ended with status 0".
+  void rankEnded(const CommId& commId, int rank, const std::string& how);
 
   MemberId join(const JoinRequest& request);
   /// Every rank is up and infos() is filled in.
@@ -145,6 +155,10 @@ class BootstrapNode : public Machine {
   /// Tell everyone that failure.rank has failed (or aborted); becomes failure() everywhere, the first one there.
   void reportFailure(MemberId member, Failure failure);
   void setState(MemberId member, std::function<RankState()> state);
+  /// For sentences.  where: of this rank, "communicator 'tp' (process 4711 on node1)"; hosts: by rank.
+  void setNames(MemberId member, std::string where, std::vector<HostOfRank> hosts);
+  /// Since when this rank's host has answered nothing to some rank that told of it; kNoTimer: it answers.
+  int64_t silentSinceNs(MemberId member, int rank) const;
   /// Ask everyone; within graceNs everybody has a failure(), or, for Stalled, inquiryPending() turns false.
   void inquire(MemberId member, InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
   bool inquiryPending(MemberId member) const;

@@ -41,10 +41,7 @@ bool isBehind(uint32_t count, uint32_t number) { return ((number - count) & 0xff
 bool lacksMessage(const RankReport& waiter, int rank, const RankReport& other, int otherRank) {
   const std::optional<MessageWait>& wait = waiter.state.message;
   if (!wait || wait->isSend || wait->peer != otherRank) return false;
-  const std::vector<PairCount>& pairs = other.state.pairs;
-  const auto pair = std::find_if(pairs.begin(), pairs.end(), [&](const PairCount& p) { return p.peer == rank; });
-  if (pair == pairs.end() && pairs.size() >= kMaxPairCounts) return false;  // not told
-  return isBehind(pair == pairs.end() ? 0 : pair->sends, partsOf(wait->call).sequence);
+  return lacksSend(other.state, rank, partsOf(wait->call).sequence);
 }
 
 bool inExchange(const RankReport& report) {
@@ -155,6 +152,13 @@ bool follow(const Reports& all, std::vector<int>* path, std::vector<bool>* seen)
 }
 
 }  // namespace
+
+bool lacksSend(const RankState& state, int to, uint32_t number) {
+  const std::vector<PairCount>& pairs = state.pairs;
+  const auto pair = std::find_if(pairs.begin(), pairs.end(), [&](const PairCount& p) { return p.peer == to; });
+  if (pair == pairs.end() && pairs.size() >= kMaxPairCounts) return false;  // not told
+  return isBehind(pair == pairs.end() ? 0 : pair->sends, number);
+}
 
 bool isInCallOfAll(const RankState& state) {
   return state.inside && std::any_of(state.recent.begin(), state.recent.end(), [&](const auto& call) {

@@ -12,6 +12,9 @@ namespace tutti {
 /// Whether the rank is in a collective that ends on no rank before all have entered it.
 bool isInCallOfAll(const RankState& state);
 
+/// Whether the rank in `state` has not begun its message number `number`, modulo 2^24, to rank `to`.
+bool lacksSend(const RankState& state, int to, uint32_t number);
+
 /// A circle of waits; two ranks in control exchanges that are not the same call; or an exchange on one rank before, on
 /// another behind a collective.
 /// Only what can never end counts, so that it can be said before the deadline: a Recv whose peer has not made the Send,

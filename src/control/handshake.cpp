@@ -9,8 +9,9 @@ namespace tutti {
 
 namespace {
 
-constexpr std::string_view kMagic = "TUTTI-5\n";  // the number is the protocol's version
+constexpr std::string_view kMagic = "TUTTI-6\n";  // the number is the protocol's version
 
+/// Without its tag.
 std::string encodeHello(const Hello& hello, const Nonce& nonce) {
   Writer w(MessageType::Hello);
   w.raw(kMagic.data(), kMagic.size());
@@ -63,6 +64,12 @@ bool carriesMac(std::string_view message, MessageType type, const Mac& expected)
   return r.done() && got == static_cast<uint8_t>(type) && sameDigest(mac, expected);
 }
 
+std::string taggedHello(const Secret& secret, const Hello& hello, const Nonce& nonce) {
+  std::string message = encodeHello(hello, nonce);
+  const Mac tag = prove(secret, "hello", message);
+  return message.append(reinterpret_cast<const char*>(tag.data()), tag.size());
+}
+
 }  // namespace
 
 Mac hmacSha256(const Secret& key, std::string_view data) { return hmacSha256(key.view(), data); }
@@ -70,7 +77,7 @@ Mac hmacSha256(const Secret& key, std::string_view data) { return hmacSha256(key
 std::string otherSecretMessage() { return Writer(MessageType::OtherSecret).take(); }
 
 DialerProof::DialerProof(const Secret& secret, const Hello& hello, const Nonce& nonce)
-    : secret_(secret), hello_(encodeHello(hello, nonce)) {}
+    : secret_(secret), hello_(taggedHello(secret, hello, nonce)) {}
 
 Result<std::string> DialerProof::onChallenge(std::string_view message) {
   Reader r(message);
@@ -112,6 +119,8 @@ Result<Hello> AcceptorProof::readHello(std::string_view message) {
   hello.encrypts = encrypts == 1;
   Nonce nonce;
   r.raw(nonce.data(), nonce.size());
+  Mac tag;
+  r.raw(tag.data(), tag.size());
   if (!r.done() || type != static_cast<uint8_t>(MessageType::Hello) || std::string_view(magic, sizeof magic) != kMagic)
     return remoteError(ErrorCode::Malformed, "not a hello of this version of Tutti (protocol ", kMagic.substr(6, 1),
                        ")");
@@ -124,6 +133,14 @@ Result<Hello> AcceptorProof::readHello(std::string_view message) {
   if (!knownPurpose || !ranks || encrypts > 1)
     return remoteError(ErrorCode::Malformed, "a hello with a purpose or ranks that cannot be");
   return hello;
+}
+
+std::optional<Mac> AcceptorProof::tagOfHello(const Secret& secret, std::string_view message) {
+  Mac tag;
+  if (message.size() < tag.size()) return {};
+  const std::string_view tagged = message.substr(0, message.size() - tag.size());
+  std::copy_n(message.end() - static_cast<ptrdiff_t>(tag.size()), tag.size(), tag.begin());
+  return sameDigest(tag, prove(secret, "hello", tagged)) ? std::optional(tag) : std::nullopt;
 }
 
 DirectionKeys DialerProof::keys() const {

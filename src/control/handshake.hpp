@@ -1,13 +1,17 @@
 // How two ends of a link prove to each other that they know a communicator's secret, without sending it.
 //
 //   dialer                                          acceptor
-//   Hello      purpose, who, whom, encrypts, nonce ->
+//   Hello      purpose, who, whom, encrypts, nonce, HMAC("hello", all that) ->
 //                                              <-   Challenge  own nonce, encrypts, HMAC("acceptor", transcript)
 //   Proof      HMAC("dialer", transcript)      ->
 //                                              <-   Accepted   HMAC("accepted", transcript)
 //
 // A dialer that cannot follow the challenge's HMAC says OtherSecret instead of its proof and closes.  Anybody may say
 // that, so it is a hint for those who wait for a rank, and breaks nothing.
+//
+// The tag of a Hello proves no more than that somebody who knows the secret has made it once: it may be a recorded one.
+// The rendezvous, which sees each for the first time, then knows that a rank has begun to join, and that it is gone if
+// its link closes before the proof.
 //
 // Each end says whether it encrypts (TUTTI_ENCRYPT); a link is encrypted where both do, and where one does not ranks
 // hear of it by a link under tags, over which nothing else goes (member_links.cpp).
@@ -21,6 +25,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -84,6 +89,8 @@ class AcceptorProof {
  public:
   /// What the stranger wants, to be believed after onProof only.  Errors: RemoteError: not a well-formed Hello.
   static Result<Hello> readHello(std::string_view message);
+  /// The tag of a well-formed Hello, if it was made with this secret.
+  static std::optional<Mac> tagOfHello(const Secret& secret, std::string_view message);
   AcceptorProof(const Secret& secret, std::string_view hello, const Nonce& nonce, bool encrypts = false);
   const std::string& challenge() const { return challenge_; }
   /// Whether the dialer says that it has another secret.

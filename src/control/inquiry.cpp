@@ -246,6 +246,7 @@ void Inquiry::finish() {
   allIsWell();
   wanted_.reset();
   host_.flood(w.take(), -1);
+  host_.allIsWell(lastAnswers_);
 }
 
 bool Inquiry::onAllIsWell(int from, Reader& in) {

@@ -41,6 +41,8 @@ class InquiryHost {
   virtual bool waitsLong() const { return false; }
   /// Nothing has failed yet; that would be the verdict at the deadline.
   virtual void suspect(const Failure&) {}
+  /// Nothing has failed; these are the answers.
+  virtual void allIsWell(const std::vector<std::optional<RankReport>>&) {}
   /// The verdict: this failure, for everyone.
   virtual void conclude(const Failure& failure) = 0;
 };

@@ -6,6 +6,7 @@
 #include "src/base/assert.hpp"
 #include "src/base/log.hpp"
 #include "src/base/tcp_stall.hpp"
+#include "src/control/diagnosis.hpp"
 #include "src/control/overlay.hpp"
 
 namespace tutti {
@@ -35,13 +36,15 @@ std::string goodbyeMessage(const RankReport& lastWords) {
   return w.take();
 }
 
-Member::Member(Network& network, LinkAuthentication& authentication, MemberId id, JoinRequest request)
+Member::Member(Network& network, LinkAuthentication& authentication, Circles& circles, MemberId id, JoinRequest request)
     : network_(network),
       authentication_(authentication),
+      circles_(circles),
       id_(id),
       request_(std::move(request)),
       inquiry_(*this, request_.rank, request_.nRanks),
-      survivors_(network_, authentication_, id_, request_, controlAddresses_) {
+      survivors_(network_, authentication_, id_, request_, controlAddresses_),
+      silences_(request_.rank, request_.nRanks, [this](int rank) { return controlAddressOf(rank); }) {
   TUTTI_ASSERT(request_.nRanks >= 1 && request_.nRanks <= kMaxRanks);
   TUTTI_ASSERT(request_.rank >= 0 && request_.rank < request_.nRanks);
   TUTTI_ASSERT(request_.members.empty() || request_.members.size() == static_cast<size_t>(request_.nRanks));
@@ -204,6 +207,14 @@ bool Member::onOverlayMessage(int from, std::string_view message) {
     }
     case MessageType::Answer: return failure_ || inquiry_.onAnswer(from, in);
     case MessageType::AllIsWell: return failure_ || inquiry_.onAllIsWell(from, in);
+    case MessageType::Silence: {
+      if (failure_) return true;
+      const std::optional<bool> news = silences_.onMessage(in, network_.nowNs());
+      if (news && *news) flood(std::string(message), from);
+      warnOfSilence();
+      return news.has_value();
+    }
+    case MessageType::Waits: return onWaits(from, in, message);
     default: return false;
   }
 }
@@ -309,7 +320,7 @@ bool Member::waitsLong() const { return network_.nowNs() - stall_.sinceNs >= kLo
 
 /// Once of each rank: it may be late in every call, and that is known then.
 void Member::suspect(const Failure& failure) {
-  if (!suspected_.insert(failure.rank).second) return;
+  if (silentSinceNs(failure.rank) != kNoTimer || !suspected_.insert(failure.rank).second) return;
   TUTTI_WARN("comm", "waiting for ", (network_.nowNs() - stall_.sinceNs) / 1'000'000,
              " ms: ", failure.status.message());
 }

@@ -12,11 +12,13 @@
 
 #include "src/base/seldom.hpp"
 #include "src/control/authentication.hpp"
+#include "src/control/circles.hpp"
 #include "src/control/dial.hpp"
 #include "src/control/gather.hpp"
 #include "src/control/inquiry.hpp"
 #include "src/control/rendezvous.hpp"
 #include "src/control/resumable_link.hpp"
+#include "src/control/silence.hpp"
 #include "src/control/survivors.hpp"
 
 namespace tutti {
@@ -34,7 +36,7 @@ std::string goodbyeMessage(const RankReport& lastWords);
 
 class Member : private InquiryHost {
  public:
-  Member(Network& network, LinkAuthentication& authentication, MemberId id, JoinRequest request);
+  Member(Network& network, LinkAuthentication& authentication, Circles& circles, MemberId id, JoinRequest request);
 
   void start();
   bool up() const { return up_; }
@@ -50,6 +52,11 @@ class Member : private InquiryHost {
   const std::optional<Failure>& endOnPurpose() const { return endOnPurpose_; }
   void fail(Failure failure);
   void setState(std::function<RankState()> state) { state_ = std::move(state); }
+  void setNames(std::string where, std::vector<HostOfRank> hosts) {
+    where_ = std::move(where);
+    silences_.setHosts(std::move(hosts));
+  }
+  int64_t silentSinceNs(int rank) const { return silences_.silentSinceNs(rank); }
   void inquire(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
   bool inquiryPending() const { return inquiry_.pending(); }
   const std::vector<std::optional<RankReport>>& lastAnswers() const { return inquiry_.lastAnswers(); }
@@ -60,6 +67,11 @@ class Member : private InquiryHost {
     const auto it = neighbours_.find(rank);
     return it != neighbours_.end() && !it->second.departed;
   }
+  /// What the program's only thread waits in, if that is a call of this communicator which ends by a deed of others.
+  std::optional<Hop> wait() const;
+  /// Whether such a wait of another rank needs what this rank has not done.
+  bool lacks(const Hop& hop) const;
+  void sendChain(const Chain& chain);
   void vote(const Vote& vote) { survivors_.vote(vote); }
   const Agreement& agreement() const { return survivors_.agreement(); }
   /// Say goodbye and close everything.
@@ -108,6 +120,7 @@ class Member : private InquiryHost {
   void checkDeparted(uint64_t n);
   bool onOverlayMessage(int from, std::string_view message);
   bool onGatherPart(int from, Reader& in);
+  bool onWaits(int from, Reader in, std::string_view message);
   void onGoodbye(int from, Reader& in);
   void onRendezvousMessage(std::string_view message);
   std::string during() const;
@@ -136,6 +149,8 @@ class Member : private InquiryHost {
   void goneNeighbour(int peer, const Status& why);
   void giveUpBroken();
   void lookForSilence();
+  void tellSilence();
+  void warnOfSilence();
   void breakSilent(Neighbour& neighbour);
   bool rendezvousNeeded() const;
   void onRendezvousDialFailed(const Status& why);
@@ -150,11 +165,13 @@ class Member : private InquiryHost {
   std::vector<int> quiet() const override;
   bool waitsLong() const override;
   void suspect(const Failure& failure) override;
+  void allIsWell(const std::vector<std::optional<RankReport>>& answers) override;
   void conclude(const Failure& failure) override { fail(failure); }
   void noteStall();
 
   Network& network_;
   LinkAuthentication& authentication_;
+  Circles& circles_;
   const MemberId id_;
   const JoinRequest request_;
   Instance instance_{};
@@ -178,6 +195,7 @@ class Member : private InquiryHost {
   std::function<RankState()> state_;
   Inquiry inquiry_;
   Survivors survivors_;
+  Silences silences_;
   int64_t beganNs_ = 0;
   int64_t heartbeatNs_ = 0;
   int64_t silenceLookNs_ = kNoTimer;  // once behind every heartbeat
@@ -188,7 +206,10 @@ class Member : private InquiryHost {
     uint64_t entered = 0, gathers = 0, message = 0;
     int64_t sinceNs = 0, lastNs = 0;
   } stall_;
-  std::set<int> suspected_;  // ranks that a warning has named
+  std::string where_;  // of this rank, in chains of waits
+  uint64_t nextChain_ = 1;
+  std::map<int, uint64_t> newestChain_;  // by rank
+  std::set<int> suspected_;              // ranks that a warning has named
 };
 
 }  // namespace tutti

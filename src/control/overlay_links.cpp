@@ -152,7 +152,8 @@ void Member::mended(int peer, Neighbour& neighbour) {
                ") and is back after ", (now - neighbour.broken.sinceNs) / 1'000'000, " ms",
                times > 1 ? cat("; ", times - 1, " others since the last such line") : "");
   neighbour.broken = {};
-  neighbour.mendedNs = now;
+  neighbour.mendedNs = neighbour.heardNs = now;
+  tellSilence();
 }
 
 // ---- Silent
@@ -172,6 +173,24 @@ void Member::lookForSilence() {
     }
     if (neighbour.dial.link == 0 && neighbour.dial.nextNs == kNoTimer) dialAgain(peer, neighbour);
   }
+  tellSilence();
+}
+
+/// Of links that are silent, and of those that have broken and find no answer.
+void Member::tellSilence() {
+  if (failure_) return;
+  const int64_t now = network_.nowNs();
+  Silences::Found found;
+  for (const auto& [peer, neighbour] : neighbours_) {
+    const bool lacks = neighbour.silentNs != kNoTimer || neighbour.broken.sinceNs != kNoTimer;
+    if (lacks && now - neighbour.heardNs >= kSilenceToldNs) found[peer] = (now - neighbour.heardNs) / 1'000'000;
+  }
+  if (const std::optional<std::string> message = silences_.find(found, now)) flood(*message, -1);
+  warnOfSilence();
+}
+
+void Member::warnOfSilence() {
+  for (const std::string& line : silences_.takeWarnings()) TUTTI_WARN("comm", line);
 }
 
 /// Of a link that another one replaces.

@@ -12,6 +12,8 @@ namespace {
 
 /// A rank whose link broke may dial again within this time; then it is taken for dead.
 constexpr int64_t kRedialNs = 60'000'000;
+/// The same of one whose link broke before its proof: it may have been slow to answer, and be as slow to dial.
+constexpr int64_t kBeginAgainNs = 250'000'000;
 /// How long a place that has failed stays to tell latecomers.
 constexpr int64_t kLingerNs = 30'000'000'000;
 constexpr size_t kMaxClaims = 64;  // strangers may claim anything
@@ -125,7 +127,8 @@ void Rendezvous::onRegister(LinkId link, Reader& in) {
   // Before the rank gives up by itself, so that it hears who is missing (see Member::checkJoin).
   if (r.leftNs < kNoTimer / 2) seat.deadlineNs = now + r.leftNs - std::min<int64_t>(r.leftNs / 4, 2'500'000'000);
   sendTargets(r.rank);
-  if (!isNew) return;
+  checkEnded();
+  if (!isNew || failure_) return;
   for (const OverlayLink& other : overlayLinks(r.rank, nRanks_)) {
     const auto peer = seats_.find(other.peer);
     if (!other.weDial && peer != seats_.end() && peer->second.link != 0)
@@ -155,10 +158,29 @@ void Rendezvous::onClosed(LinkId link) {
   const int rank = it->second;
   const auto seat = seats_.find(rank);
   links_.erase(it);
-  if (seat == seats_.end()) vanished_[rank] = network_.nowNs();
+  if (seat == seats_.end()) vanished_[rank] = network_.nowNs() + kRedialNs;
   if (seat == seats_.end() || seat->second.link != link) return;
   seat->second.link = 0;
   if (!seat->second.up) seat->second.lostNs = network_.nowNs();
+}
+
+void Rendezvous::onVanished(const Hello& hello) {
+  const int rank = hello.dialer;
+  const bool linked = std::any_of(links_.begin(), links_.end(), [&](const auto& link) { return link.second == rank; });
+  if (!linked && !seats_.contains(rank)) vanished_.try_emplace(rank, network_.nowNs() + kBeginAgainNs);
+}
+
+void Rendezvous::onEnded(int rank, const std::string& how) {
+  if (!seats_.contains(rank)) ended_[rank] = how;  // of others their links tell
+  checkEnded();
+}
+
+/// Whether one of the ranks has ended without having come.  Which numbers are ranks is known when the first has come.
+void Rendezvous::checkEnded() {
+  for (const auto& [rank, how] : ended_)
+    if (rank >= 0 && rank < nRanks_ && !seats_.contains(rank))
+      return fail({rank, remoteError(ErrorCode::RankGone, "rank ", rank, " ", how,
+                                     " before it had met the other ranks, says its launcher")});
 }
 
 void Rendezvous::fail(const Failure& failure) {
@@ -209,7 +231,7 @@ int64_t Rendezvous::nextTimerNs() const {
     if (!allHere) next = std::min(next, seat.deadlineNs);
     if (seat.lostNs != kNoTimer) next = std::min(next, seat.lostNs + kRedialNs);
   }
-  for (const auto& [rank, lostNs] : vanished_) next = std::min(next, lostNs + kRedialNs);
+  for (const auto& [rank, goneNs] : vanished_) next = std::min(next, goneNs);
   return next;
 }
 
@@ -221,8 +243,8 @@ void Rendezvous::onTimer() {
     if (seat.lostNs != kNoTimer && seat.lostNs + kRedialNs <= now) return fail(lostRank(rank, seat.controlAddress));
     if (!allHere && seat.deadlineNs <= now) return fail(missingRanks());
   }
-  for (const auto& [rank, lostNs] : vanished_)
-    if (lostNs + kRedialNs <= now) return fail(lostRank(rank, {}));
+  for (const auto& [rank, goneNs] : vanished_)
+    if (goneNs <= now) return fail(lostRank(rank, {}));
 }
 
 }  // namespace tutti

@@ -51,6 +51,13 @@ class Rendezvous {
   void onClosed(LinkId link);
   /// Somebody claims to be a rank and to have another secret: to be mentioned if that rank does not come.
   void onOtherSecret(const Hello& hello);
+  /// One who knows the secret begins to prove it by a Hello of this tag.  False: that has been here before, and is
+  /// somebody else's record of it.
+  bool onHello(const Mac& tag) { return hellos_.insert(tag).second; }
+  /// It has closed its link before the proof.
+  void onVanished(const Hello& hello);
+  /// The rank's process has ended.
+  void onEnded(int rank, const std::string& how);
   /// Tell everyone who is here and who comes later; the first failure counts.
   void fail(const Failure& failure);
   /// All have met, or it has failed and nobody is left to be told, or to come for some time yet.
@@ -70,6 +77,7 @@ class Rendezvous {
 
   void onRegister(LinkId link, Reader& in);
   void drop(LinkId link);
+  void checkEnded();
   Failure lostRank(int rank, const ControlAddress& where) const;
   void sendTargets(int rank);
   void tellFailure(LinkId link, int rank);
@@ -82,8 +90,10 @@ class Rendezvous {
   int firstRank_ = -1;           // who said nRanks_
   std::map<LinkId, int> links_;  // proven: rank
   std::map<int, Seat> seats_;
-  std::map<int, int64_t> vanished_;  // ranks whose link broke before they had registered, and when
-  std::set<int> otherSecret_;        // ranks that strangers claimed to be
+  std::map<int, int64_t> vanished_;   // ranks whose link broke before they had registered, and when they count as gone
+  std::map<int, std::string> ended_;  // ranks whose processes have ended, and how; numbers are not checked
+  std::set<Mac> hellos_;
+  std::set<int> otherSecret_;  // ranks that strangers claimed to be
   std::optional<Failure> failure_;
   int64_t failedNs_ = 0;
   std::set<int> heard_;  // ranks that know of it

@@ -29,6 +29,8 @@ enum class MessageType : uint8_t {
   AllIsWell,
   Resume,  // resumable_link.hpp, as the heartbeat
   Rest,
+  Silence,  // silence.hpp
+  Waits,    // circles.hpp
   // Between survivors (survivors.hpp), besides Goodbye
   Agreement = 48,
 };

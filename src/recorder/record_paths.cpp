@@ -11,17 +11,11 @@
 namespace tutti {
 namespace {
 
-std::string hexadecimal(uint64_t number) {
-  char text[20];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(number));
-  return text;
-}
-
 /// Of one % in a pattern; "": there is none such.
 std::string meaningOf(char letter, const RecorderIdentity& identity) {
   switch (letter) {
     case 'r': return std::to_string(identity.rank);
-    case 'c': return hexadecimal(identity.communicator);
+    case 'c': return toHex(identity.communicator);
     case 'h': return thisHost();
     case 'p': return std::to_string(getpid());
     case '%': return "%";
@@ -63,7 +57,7 @@ Status checkRecordPattern(std::string_view variable, const std::string& value) {
 std::string recordName(const std::string& folder, std::string_view end, const RecorderIdentity& identity) {
   char rank[16];
   std::snprintf(rank, sizeof rank, "%04d", identity.rank);
-  return cat(folder, "/tutti-", hexadecimal(identity.communicator), "-rank", rank, end);
+  return cat(folder, "/tutti-", toHex(identity.communicator), "-rank", rank, end);
 }
 
 Result<std::string> recordPath(std::string_view variable, const std::string& value, std::string_view end,

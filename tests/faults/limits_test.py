@@ -103,6 +103,17 @@ class Limits(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("are not kept", done.stderr)
 
+    def test_a_busy_machine_is_measured_within_the_deadline(self):
+        busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4 * os.cpu_count())]
+        self.addCleanup(lambda: [one.wait() for one in busy])
+        self.addCleanup(lambda: [one.kill() for one in busy])
+        with tempfile.TemporaryDirectory() as folder:
+            figures = Path(folder, "figures")
+            done = subprocess.run([RUN, "-n", "2", EXAMPLE], capture_output=True, text=True, timeout=100,
+                                  env=settings(TUTTI_CALIBRATION=str(figures), TUTTI_TIMEOUT_MS="5000"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(figures.exists(), done.stderr)
+
     def test_strangers_take_no_descriptors_from_a_job(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))

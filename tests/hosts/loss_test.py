@@ -1,5 +1,6 @@
 """What networks do to packets and connections while ranks work: loss, another order, doubles, cables that are pulled for a
 while or for good, and tutti-chaos between hosts, which resets, closes and damages connections."""
+import os
 import re
 import time
 import unittest
@@ -11,6 +12,10 @@ from network_test import lacks
 QUICK = {"TUTTI_TIMEOUT_MS": "20000"}
 LATE = 90
 MADE_AGAIN = r"control connection to rank \d broke \(.*\) and is back after \d+ ms"
+# What ranks say of a host, before it counts as dead.
+SILENT = r"host {host} has answered rank \d nothing for \d+ ms"
+
+
 def rule_of_output(kind, rule):
     return (f"nft add table ip out; nft add chain ip out o '{{ type {kind} hook output priority 0; }}';"
             f"nft add rule ip out o {rule} || exit 1;")
@@ -83,7 +88,7 @@ class Losses(suite.Case):
     @lacks("nft")
     def test_a_cable_that_is_pulled_for_five_seconds(self):
         with Hosts(2, family="inet") as made:
-            jobs = self.steady(made, [1, 2], 8)
+            jobs = self.steady(made, [1, 2], 10)
             time.sleep(1)
             for host in (0, 1):
                 made.drop(host, "iifname eth0")
@@ -92,6 +97,40 @@ class Losses(suite.Case):
                 made.heal(host)
             said = self.all_go_on(jobs)
             self.assertGreater(int(re.search(r"longest (\d+) ms", said[0])[1]), 3000)
+            for text, other in zip(said, (r"node1 \(ranks 1 and 2\)", r"node0 \(rank 0\)", r"node0 \(rank 0\)")):
+                self.assertRegex(text, rf"{SILENT.format(host=other)}(.|\n)*host {other} answers again")
+
+    @lacks("nft")
+    def test_a_silent_host_is_named_before_it_counts_as_dead(self):
+        """By a warning of every rank, whether it is linked with it or not (rank 1), and by tutti-top; the error follows."""
+        if not os.path.exists(suite.program("tutti-top")):
+            self.skipTest("no tutti-top")
+        with Hosts(6, family="inet") as made:
+            runtime = f"{made.folder}/runtime"
+            os.mkdir(runtime, 0o700)
+            jobs = self.steady(made, [1] * 6, 60, common={"XDG_RUNTIME_DIR": runtime})
+            self.assertRegex(self.top(made, runtime, "6 ranks"), r"(?m)^ +4 ")
+            for host in range(6):
+                made.drop(host, "iifname eth0" if host == 4 else "ip saddr 10.77.0.5")
+            self.assertRegex(self.top(made, runtime, "silent for"), r"(?m)^ +4 .*does not answer; its host has been silent for \d")
+            for rank, job in enumerate(jobs):
+                status, text = job.wait(suite.SECONDS)
+                self.assertNotIn(status, (0, None), text)
+                silent = SILENT.format(host=r"node4 \(rank 4\)" if rank != 4 else r"node\d \(rank \d\)")
+                self.assertRegex(text, silent + r"(.|\n)*rank \d .*is gone: .*Connection timed out")
+
+    def top(self, made, runtime, pattern):
+        """What tutti-top says on node0 once that is in it, or once the job is over."""
+        text, seen = "", False
+        for _ in range(200):
+            if re.search(pattern, text):
+                break
+            job = made.start(0, [suite.program("tutti-top"), "--once"], {"XDG_RUNTIME_DIR": runtime})
+            status, text = job.wait(LATE)
+            if status != 0 and seen:
+                break
+            seen = seen or status == 0
+        return text
 
     @lacks("nft")
     def test_a_host_that_falls_silent_is_gone(self):

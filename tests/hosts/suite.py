@@ -11,7 +11,7 @@ SECONDS = 120  # more than any job takes on a busy machine
 
 
 FOLDERS = {"hosts_ranks": "tests/multiproc", "launch_ranks": "tests/multiproc", "steady_ranks": "tests/multiproc",
-           "tutti-chaos": "tools", "tutti-doctor": "tools", "example_allreduce": "examples"}
+           "tutti-chaos": "tools", "tutti-top": "tools", "tutti-doctor": "tools", "example_allreduce": "examples"}
 
 
 def program(name):

@@ -19,9 +19,9 @@ def environment(more):
     return {k: v for k, v in os.environ.items() if not k.startswith(MINE)} | {"TUTTI_CALIBRATION": "off"} | more
 
 
-def by_run(n, common=None, ranks=None):
-    """What each rank says that tutti-run has started, with variables for all and for some."""
-    exports = "".join(f"if [ $RANK = {rank} ]; then export {name}='{value}'; fi; "
+def by_run(n, common=None, ranks=None, before=""):
+    """What each rank says that tutti-run has started, with variables for all and for some; before: a rank's shell commands."""
+    exports = before + "".join(f"if [ $RANK = {rank} ]; then export {name}='{value}'; fi; "
                       for rank, variables in (ranks or {}).items() for name, value in variables.items())
     done = subprocess.run([RUN, "-n", str(n), "--grace", "30", "--tag-output", "--every-error", "sh", "-c", exports + 'exec "$0"', PROGRAM],
                           capture_output=True, text=True, timeout=SOON, env=environment(PATIENT | (common or {})))
@@ -86,6 +86,14 @@ class Reasons(unittest.TestCase):
             said = by_hand(ranks)
             self.assertIn("tuttiCommInitEnv: TUTTI_NSOCKETS='none' is not a whole number", said.pop(odd))
             self.all_say(said, f"rank {odd} cannot join: TUTTI_NSOCKETS='none' is not a whole number")
+
+    def test_a_rank_that_ends_before_it_comes(self):
+        for odd, how, end in ((0, "ended with status 0", "exit 0"), (1, "ended with status 3", "exit 3"),
+                              (2, r"was killed by signal 9 \(Killed\)", "kill -9 $$")):
+            with self.subTest(odd=odd, how=how):
+                said = by_run(3, before=f"if [ $RANK = {odd} ]; then {end}; fi; ")
+                self.assertEqual(said.pop(odd), "")
+                self.all_say(said, rf"tuttiCommInitEnv: .*rank {odd} {how} before it had met the other ranks, says its launcher")
 
     def test_a_machine_that_one_rank_is_told_of(self):
         said = by_run(2, ranks={1: {"TUTTI_TOPO_FILE": "/nonexistent"}})

@@ -113,7 +113,8 @@ bool Launcher::startAll(const std::string& meetingPlace) {
   return true;
 }
 
-int Launcher::run(const std::string& meetingPlace) {
+int Launcher::run(const std::string& meetingPlace, OnEnd onEnd) {
+  onEnd_ = std::move(onEnd);
   if (job_.timeoutS > 0) deadline_ = Clock::now() + seconds(job_.timeoutS);
   if (!startAll(meetingPlace)) {
     status_ = 127;
@@ -244,12 +245,13 @@ void Launcher::reap() {
 void Launcher::rankEnded(int rank, const siginfo_t& how) {
   const bool killed = how.si_code != CLD_EXITED;
   const int status = killed ? 128 + how.si_status : how.si_status;
+  const std::string text =
+      killed ? "was killed by signal " + std::to_string(how.si_status) + " (" + strsignal(how.si_status) + ")"
+             : "ended with status " + std::to_string(how.si_status);
+  onEnd_(rank, text);
   if (status == 0) return;
   const bool ourDoing = stage_ == Stage::Terminated || stage_ == Stage::Killed;
   const bool asked = killed && how.si_status == forwarded_;
-  const std::string text =
-      killed ? "was killed by signal " + std::to_string(how.si_status) + " (" + strsignal(how.si_status) + ")"
-             : "ended with status " + std::to_string(status);
   if (!ourDoing && !asked) tellEnd(rank, how.si_pid, text);
   fail(status);
 }

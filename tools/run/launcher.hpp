@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,9 +28,11 @@ class Launcher {
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
+  /// Called when a rank's process, and with it all of its process group, has ended: "ended with status 0".
+  using OnEnd = std::function<void(int rank, const std::string& how)>;
   /// meetingPlace: TUTTI_UNIQUE_ID for the ranks.  Returns the exit status: 0, or the first failure's (128 + signal
   /// for a rank that was killed), 124 for the timeout, 127 if the program cannot be started.
-  int run(const std::string& meetingPlace);
+  int run(const std::string& meetingPlace, OnEnd onEnd);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -62,6 +65,7 @@ class Launcher {
   bool running() const;
 
   const Job& job_;
+  OnEnd onEnd_;
   sigset_t oldMask_{};
   int signalFd_ = -1;
   std::unique_ptr<Guardian> guardian_;

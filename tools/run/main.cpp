@@ -37,5 +37,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "tutti-run: cannot open a rendezvous: %s\n", tuttiGetLastError(nullptr));
     return 1;
   }
-  return launcher.run(hex(id));
+  // Ranks that wait for one that has ended before it came hear so.
+  return launcher.run(hex(id), [&](int rank, const std::string& how) { (void)tuttiRankEnded(id, rank, how.c_str()); });
 }

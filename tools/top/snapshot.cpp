@@ -48,6 +48,7 @@ RankNow rankFrom(const nlohmann::json& j) {
   rank.rank = j.at("rank");
   rank.pid = j.at("pid");
   rank.answered = j.at("answered");
+  rank.silentMs = j.value("silentMs", int64_t{0});
   if (!rank.answered) return rank;
   rank.left = j.at("left");
   rank.calls = j.at("calls");
@@ -59,12 +60,6 @@ RankNow rankFrom(const nlohmann::json& j) {
   return rank;
 }
 
-std::string hexadecimal(uint64_t number) {
-  char text[20];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(number));
-  return text;
-}
-
 }  // namespace
 
 Result<std::vector<CommunicatorNow>> parseAnswer(const std::string& text) {
@@ -74,7 +69,7 @@ Result<std::vector<CommunicatorNow>> parseAnswer(const std::string& text) {
     std::vector<CommunicatorNow> all;
     for (const nlohmann::json& one : j.at("communicators")) {
       CommunicatorNow& c = all.emplace_back();
-      c.id = hexadecimal(one.at("communicator"));
+      c.id = toHex(one.at("communicator").get<uint64_t>());
       c.name = one.at("name");
       c.failure = one.at("failure");
       c.host = j.at("host");

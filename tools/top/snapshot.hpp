@@ -13,6 +13,7 @@ struct RankNow {
   int rank = 0, pid = 0;
   bool answered = false;  // in the time it had
   bool left = false;      // it has destroyed the communicator
+  int64_t silentMs = 0;   // for how long its host has answered some rank nothing; 0: it answers
   uint64_t calls = 0, bytes = 0, collectives = 0;
   std::string doing;  // "": between calls
   int64_t doingNs = 0;

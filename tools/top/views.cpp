@@ -29,6 +29,8 @@ std::string seconds(int64_t ns) { return format("%.1f s", static_cast<double>(ns
 
 /// "AllReduce number 6 (count 32, float, sum) for 1.5 s, waits for rank 2"
 std::string stateOf(const RankNow& rank) {
+  if (!rank.answered && rank.silentMs > 0)
+    return cat("does not answer; its host has been silent for ", seconds(rank.silentMs * 1'000'000));
   if (!rank.answered) return "does not answer";
   if (rank.left) return "has left";
   if (rank.doing.empty()) return "between calls";
@@ -87,6 +89,9 @@ std::string prometheus(const Snapshot& now) {
   static constexpr Metric kMetrics[] = {
       {"tutti_rank_answers", "gauge", "1 if the rank answered in time",
        [](const RankNow& r) { return r.answered ? 1.0 : 0.0; }},
+      {"tutti_host_silent_seconds", "gauge",
+       "for how long the rank's host has answered some rank nothing; 0: it answers",
+       [](const RankNow& r) { return static_cast<double>(r.silentMs) / 1e3; }},
       {"tutti_calls_total", "counter", "calls made, collectives and messages",
        [](const RankNow& r) { return static_cast<double>(r.calls); }},
       {"tutti_collectives_total", "counter", "collectives entered",

@@ -244,6 +244,21 @@ void Control::setState(std::function<RankState()> state) {
   impl_->io.bootstrap->setState(impl_->member, std::move(state));
 }
 
+void Control::setNames(std::string where, std::vector<HostOfRank> hosts) {
+  const Visit visit(impl_->io);
+  impl_->io.bootstrap->setNames(impl_->member, std::move(where), std::move(hosts));
+}
+
+std::vector<int64_t> Control::silentMs() const {
+  const Visit visit(impl_->io);
+  std::vector<int64_t> silent;
+  for (int rank = 0; rank < nRanks(); ++rank) {
+    const int64_t sinceNs = impl_->io.bootstrap->silentSinceNs(impl_->member, rank);
+    silent.push_back(sinceNs == kNoTimer ? 0 : std::max<int64_t>((nowNs() - sinceNs) / kMs, 1));
+  }
+  return silent;
+}
+
 void Control::reportFailure(Failure failure) {
   const Visit visit(impl_->io);
   impl_->io.bootstrap->reportFailure(impl_->member, std::move(failure));

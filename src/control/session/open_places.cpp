@@ -77,6 +77,13 @@ void OpenPlaces::wait(Session* session, const CommId& commId, Deadline deadline)
   closed_.notify_all();
 }
 
+void OpenPlaces::rankEnded(const CommId& commId, int rank, const std::string& how) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [session, place] : places_) {
+    if (place.commId == commId) session->rankEnded(commId, rank, how);
+  }
+}
+
 void OpenPlaces::close(const CommId& commId) {
   const std::lock_guard lock(mutex_);
   for (auto& [session, place] : places_) {

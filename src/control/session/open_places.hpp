@@ -22,6 +22,8 @@ class OpenPlaces {
 
   /// Keep the Session until all have met at commId, or the deadline, or close().  Errors: SystemError: no thread.
   Status keep(std::shared_ptr<Session> session, const CommId& commId, Deadline deadline);
+  /// Where this place is open: Session::rankEnded.
+  void rankEnded(const CommId& commId, int rank, const std::string& how);
   /// Let go a place that nobody will come to; nothing if there is none.
   void close(const CommId& commId);
   /// Wait until there is no place of this name, or the deadline.

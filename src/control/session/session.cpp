@@ -201,6 +201,11 @@ void Session::serveRendezvous(const CommId& commId, const Secret& secret, const 
   impl_->bootstrap->serveRendezvous(commId, secret, where);
 }
 
+void Session::rankEnded(const CommId& commId, int rank, const std::string& how) {
+  const Visit visit(*impl_);
+  impl_->bootstrap->rankEnded(commId, rank, how);
+}
+
 Status Session::servePlaceSecret(const CommId& commId, const Secret& secret) {
   const Visit visit(*impl_);
   TUTTI_ASSIGN(impl_->placeSecret, PlaceSecretServer::create(*impl_->reactor, commId, secret));

@@ -39,6 +39,8 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Give the secret of this rendezvous to processes of this user on this host that ask for it (place_secret.hpp);
   /// empty: say that TUTTI_SECRET has it.  Errors: SystemError.
   Status servePlaceSecret(const CommId& commId, const Secret& secret);
+  /// As BootstrapNode::rankEnded.
+  void rankEnded(const CommId& commId, int rank, const std::string& how);
   /// Wait until they have; false: the deadline came first, or endRendezvous().
   bool waitForRendezvous(const CommId& commId, Deadline deadline);
   /// Let go those who wait for a rendezvous.
@@ -123,6 +125,11 @@ class Control : public FdExchange, public StreamExchange {
 
   void setState(std::function<RankState()> state);
   void reportFailure(Failure failure);
+  /// As BootstrapNode::setNames.
+  void setNames(std::string where, std::vector<HostOfRank> hosts);
+  /// For how long each rank's host has answered nothing, in milliseconds, as ranks that found so have told; 0: it
+  /// answers.
+  std::vector<int64_t> silentMs() const;
   /// Ask everyone what they are doing.  Gives the failure that the verdict made, or true: nothing is known beyond what
   /// made the caller ask.  Bounded by graceMs and what the verdict takes to come.
   std::unique_ptr<Pending<bool>> beginInquiry(InquiryReason reason, uint64_t sequence, int suspect, int graceMs);

@@ -101,6 +101,10 @@ void tellRendezvousPlace(const MeetingPlace& place, int rank, int nRanks, const 
 
 void awaitRendezvousPlace(const CommId& commId) { OpenPlaces::instance().await(commId, Deadline::inMs(kTellMs)); }
 
+void tellRankEnded(const MeetingPlace& place, int rank, const std::string& how) {
+  OpenPlaces::instance().rankEnded(place.commId, rank, how);
+}
+
 void closeRendezvousPlace(const CommId& commId) { OpenPlaces::instance().close(commId); }
 
 tuttiUniqueId encodeUniqueId(const MeetingPlace& place) {

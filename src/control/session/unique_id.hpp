@@ -42,6 +42,9 @@ int64_t patienceMs();
 /// End a rendezvous of this process that nobody will come to (a communicator of one rank); nothing if there is none.
 void closeRendezvousPlace(const CommId& commId);
 
+/// Those who meet at `place`, if this process serves it, hear that this rank's process has ended before it came.
+void tellRankEnded(const MeetingPlace& place, int rank, const std::string& how);
+
 /// Those who meet at `place`, or come later, fail at once with the reason why this rank does not join.  Takes until
 /// they are told, at most kTellMs: the place may not be there yet, and one of this process stays until all ranks have
 /// heard. For a communicator of one rank only closes the place.

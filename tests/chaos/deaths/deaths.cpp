@@ -69,10 +69,10 @@ bool awaitEnds(std::vector<pid_t> ranks, const Plan& plan, Scene& scene) {
   return all || nowUs() < until;
 }
 
-/// Who dies before it has proven to the meeting place that it is of this job is known to nobody.
+/// Who dies before it has said to the meeting place which rank it is, is known to nobody.
 bool unknownToAll(const Plan& plan, const Scene& scene) {
-  constexpr int kHandshake = 3;  // hello, proof, and what it registers
-  return plan.during == During::Init && !plan.hosts && scene.sent.load() < kHandshake;
+  constexpr int kHello = 1;
+  return plan.during == During::Init && !plan.hosts && scene.sent.load() < kHello;
 }
 
 void judge(const Plan& plan, const Scene& scene, bool ended, Tally* tally) {

@@ -44,25 +44,25 @@ tuttiResult_t both(tuttiResult_t first, const Player& p, tuttiComm_t then) {
 
 // What each rank does; the variants of collective() are its numbers.
 const std::array kCases = {
-    Case{"operation", 8, false,
+    Case{"operation", 8, Culprit::Odd,
          [](const Player& p) {
            Player q = p;
            if (p.isOdd()) q.variant = (p.variant + 1) % 8;
            return q.collective(p.count, kFloat, tuttiSum, 0);
          }},
-    Case{"count", 8, false,
+    Case{"count", 8, Culprit::Odd,
          [](const Player& p) { return p.collective(p.count + (p.isOdd() ? 1 : 0), kFloat, tuttiSum, 0); }},
-    Case{"type", 8, false,
+    Case{"type", 8, Culprit::Odd,
          [](const Player& p) { return p.collective(p.count, p.isOdd() ? tuttiInt32 : kFloat, tuttiSum, 0); }},
-    Case{"operator", 3, false,
+    Case{"operator", 3, Culprit::Odd,
          [](const Player& p) { return p.collective(p.count, kFloat, p.isOdd() ? tuttiMax : tuttiSum, 0); }},
-    Case{"root", 4, false,
+    Case{"root", 4, Culprit::Odd,
          [](const Player& p) {
            Player q = p;
            q.variant += 4;
            return q.collective(p.count, kFloat, tuttiSum, p.isOdd() ? 1 : 0);
          }},
-    Case{"order", 1, false,
+    Case{"order", 1, Culprit::Odd,
          [](const Player& p) {
            Player first = p, second = p;
            first.variant = p.isOdd() ? 1 : 0;
@@ -70,12 +70,12 @@ const std::array kCases = {
            const tuttiResult_t result = first.collective(p.count, kFloat, tuttiSum, 0);
            return result != tuttiSuccess ? result : second.collective(p.count, kFloat, tuttiSum, 0);
          }},
-    Case{"missing call", 8, false,
+    Case{"missing call", 8, Culprit::Odd,
          [](const Player& p) { return p.isOdd() ? tuttiSuccess : p.collective(p.count, kFloat, tuttiSum, 0); }},
-    Case{"extra call", 8, false,
+    Case{"extra call", 8, Culprit::Odd,
          [](const Player& p) { return p.isOdd() ? p.collective(p.count, kFloat, tuttiSum, 0) : tuttiSuccess; }},
-    Case{"in a group", 1, false, [](const Player& p) { return inGroup(p, p.count + (p.isOdd() ? 1 : 0)); }},
-    Case{"counts by rank", 1, false,
+    Case{"in a group", 1, Culprit::Odd, [](const Player& p) { return inGroup(p, p.count + (p.isOdd() ? 1 : 0)); }},
+    Case{"counts by rank", 1, Culprit::Odd,
          [](const Player& p) {
            std::vector<size_t> counts(static_cast<size_t>(p.nRanks), p.count), displs;
            if (p.isOdd()) counts[static_cast<size_t>(p.next())] += 1;
@@ -84,27 +84,33 @@ const std::array kCases = {
            return tuttiAllGatherv(p.in, counts[static_cast<size_t>(p.rank)], p.out, counts.data(), displs.data(),
                                   kFloat, p.comm, nullptr);
          }},
-    Case{"Send, count", 1, true,
+    Case{"Send, count", 1, Culprit::OneOfTwo,
          [](const Player& p) {
            if (p.isOdd()) return send(p, p.count, kFloat, p.next());
            return p.rank == p.next() ? receive(p, p.count + 1, kFloat, p.odd) : tuttiSuccess;
          }},
-    Case{"Send, type", 1, true,
+    Case{"Send, type", 1, Culprit::OneOfTwo,
          [](const Player& p) {
            if (p.isOdd()) return send(p, p.count, kFloat, p.next());
            return p.rank == p.next() ? receive(p, p.count, tuttiInt32, p.odd) : tuttiSuccess;
          }},
-    Case{"Recv alone", 1, true,
+    Case{"Recv alone", 1, Culprit::OneOfTwo,
          [](const Player& p) { return p.isOdd() ? receive(p, p.count, kFloat, p.next()) : tuttiSuccess; }},
-    Case{"Recv and Recv", 1, true,
+    Case{"Recv and Recv", 1, Culprit::OneOfTwo,
          [](const Player& p) {
            if (p.isOdd()) return receive(p, p.count, kFloat, p.next());
            return p.rank == p.next() ? receive(p, p.count, kFloat, p.odd) : tuttiSuccess;
          }},
-    Case{"Split, Barrier", 1, false, [](const Player& p) { return p.isOdd() ? barrier(p) : split(p); }},
-    Case{"two in turn", 1, true,
+    Case{"Split, Barrier", 1, Culprit::Odd, [](const Player& p) { return p.isOdd() ? barrier(p) : split(p); }},
+    Case{"two in turn", 1, Culprit::OneOfTwo,
          [](const Player& p) {
            return p.isOdd() ? both(p.allReduce(p.count, p.other), p, p.comm) : both(p.allReduce(p.count), p, p.other);
+         }},
+    Case{"around a ring", 2, Culprit::Nobody,
+         [](const Player& p) {
+           if (p.variant == 0 || !p.isOdd()) return both(p.allReduce(p.count, p.right), p, p.left);
+           p.enter();
+           return both(tuttiRecv(p.out, p.count, kFloat, 1, p.right, nullptr), p, p.left);
          }},
 };
 

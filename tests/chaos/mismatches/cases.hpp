@@ -17,6 +17,7 @@ struct Player {
   size_t count = 16;
   int variant = 0;  // of a case that has several
   tuttiComm_t comm = nullptr, other = nullptr;
+  tuttiComm_t left = nullptr, right = nullptr;  // each of two ranks, around a ring
   std::atomic<int64_t>* enteredUs = nullptr;
   float *in = nullptr, *out = nullptr;
 
@@ -28,10 +29,12 @@ struct Player {
   tuttiResult_t collective(size_t elements, tuttiDataType_t type, tuttiRedOp_t op, int root) const;
 };
 
+/// Whom the error has to name.
+enum class Culprit { Odd, OneOfTwo, Nobody };
 struct Case {
   const char* name;
   int nVariants;
-  bool ofTwo;  // either of two ranks may be called the culprit
+  Culprit culprit;
   tuttiResult_t (*play)(const Player&);
 };
 std::span<const Case> allCases();

@@ -95,7 +95,8 @@ bool misleads(const Round& r, const std::string& text) {
     digits = std::isdigit(c) != 0 ? digits + 1 : 0;
     if (digits > 15) return true;  // a hash
   }
-  const bool odd = names(text, r.odd) || (r.what->ofTwo && names(text, (r.odd + 1) % r.nRanks)) || r.nRanks == 2;
+  const bool odd = names(text, r.odd) || r.what->culprit == Culprit::Nobody || r.nRanks == 2 ||
+                   (r.what->culprit == Culprit::OneOfTwo && names(text, (r.odd + 1) % r.nRanks));
   return !odd || text.find("raise the timeout") != std::string::npos || text.find("rank -1") != std::string::npos;
 }
 
@@ -121,6 +122,20 @@ float* memoryOf(const Round& r, size_t floats) {
   return host.data();
 }
 
+/// Communicators of any two neighbours: number i has ranks i and i + 1.
+tuttiResult_t splitRing(Player& p) {
+  for (int i = 0; i < p.nRanks; ++i) {
+    const bool isLeft = p.rank == i, isRight = p.rank == (i + 1) % p.nRanks;
+    tuttiComm_t pair = nullptr;
+    const int color = isLeft || isRight ? 0 : TUTTI_SPLIT_NOCOLOR;
+    const tuttiResult_t made = tuttiCommSplit(p.comm, color, isRight ? 1 : 0, &pair, nullptr);
+    if (made != tuttiSuccess) return made;
+    if (isLeft) p.right = pair;
+    if (isRight) p.left = pair;
+  }
+  return tuttiSuccess;
+}
+
 std::string play(const Round& r, int rank, const UniqueIds& ids, Accounts& accounts) {
   ::setenv("TUTTI_TRANSPORTS", r.tcp ? "tcp,self" : "shm,self", 1);
   ::setenv("TUTTI_CALIBRATION", "off", 1);
@@ -132,6 +147,7 @@ std::string play(const Round& r, int rank, const UniqueIds& ids, Accounts& accou
   RANK_TRY(tuttiCommInitRankConfig(&p.comm, r.nRanks, ids[0], rank, &config));
   if (std::strcmp(r.what->name, "two in turn") == 0)
     RANK_TRY(tuttiCommInitRankConfig(&p.other, r.nRanks, ids[1], rank, &config));
+  if (std::strcmp(r.what->name, "around a ring") == 0) RANK_TRY(splitRing(p));
   const size_t floats = (r.count + 1) * static_cast<size_t>(r.nRanks + 1);
   p.in = memoryOf(r, 2 * floats);
   if (p.in == nullptr) return "has no memory";
@@ -158,9 +174,10 @@ std::string play(const Round& r, int rank, const UniqueIds& ids, Accounts& accou
   }
   // Others may need a rank that knows for some time yet.
   if (p.comm != nullptr) (void)tuttiCommDestroy(p.comm);
-  if (p.other == nullptr) return "";
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // who waits in the other one learns why by itself
-  (void)tuttiCommAbort(p.other);
+  // Who waits in another one learns why by itself.
+  if (p.other != nullptr || p.left != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  for (tuttiComm_t comm : {p.other, p.left, p.right})
+    if (comm != nullptr) (void)tuttiCommAbort(comm);
   return "";
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <thread>
 
@@ -98,6 +99,14 @@ std::string useOf(tuttiComm_t comm) {
   return "";
 }
 
+/// Pieces of memory of this process that are shared with other ranks.
+int sharedPieces() {
+  int pieces = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) pieces += line.find("memfd:tutti") != std::string::npos ? 1 : 0;
+  return pieces;
+}
+
 std::string useInGroup(tuttiComm_t comm) {
   int32_t x = 1;
   (void)tuttiGroupStart();
@@ -126,6 +135,13 @@ TEST_CASE("a forked child is refused its parent's communicators by every call, a
           });
         }) == "");
   CHECK(pair.sum() == "");
+}
+
+TEST_CASE("a forked child has no part of the memory by which its parent talks to other ranks") {
+  const Pair pair;
+  REQUIRE(pair.sum() == "");
+  REQUIRE(sharedPieces() > 0);
+  CHECK(inChild([] { return sharedPieces() == 0 ? std::string() : "it has some"; }) == "");
 }
 
 TEST_CASE("a group that was open at a fork ends in an error in the child") {

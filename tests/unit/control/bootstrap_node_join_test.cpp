@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "src/control/handshake.hpp"
 #include "src/control/overlay.hpp"
 #include "tests/support/thorough.hpp"
 #include "tests/unit/control/sim_job.hpp"
@@ -178,6 +179,7 @@ class Comers {
     world_.attach(node, bootstraps.back().get());
     return *bootstraps.back();
   }
+  int placeNode() const { return place_; }
   int lastNode() const { return world_.nNodes() - 1; }
   SimWorld& world() { return world_; }
   BootstrapNode& place() { return bootstrap_; }
@@ -249,6 +251,115 @@ TEST_CASE("a rank with another secret hears so soon, and the others when they ha
           "ranks 1 and 2 have not come to the rendezvous in time (1 of 3 ranks are here); one that calls itself "
           "rank 2 "
           "came with another secret: set TUTTI_SECRET alike on all ranks");
+  }
+}
+
+namespace {
+
+/// Dials the place as a rank, says this, and closes the link when the answer is there.
+class Beginner : public Machine {
+ public:
+  Beginner(Comers& comers, std::string hello)
+      : network_(comers.world().network(node_ = comers.world().addNode())), hello_(std::move(hello)) {
+    comers.world().attach(node_, this);
+    network_.dial(SimWorld::controlAddress(comers.placeNode()));
+  }
+  void onAccepted(LinkId) override {}
+  void onConnected(LinkId link) override { network_.send(link, hello_); }
+  void onMessage(LinkId link, std::string_view) override {
+    network_.close(link);
+    closed = true;
+  }
+  void onClosed(LinkId, const Status&) override {}
+  int64_t nextTimerNs() const override { return kNoTimer; }
+  void onTimer() override {}
+  bool closed = false;
+
+ private:
+  int node_ = -1;
+  Network& network_;
+  const std::string hello_;
+};
+
+std::string helloOf(const JoinRequest& request, const Secret& secret, unsigned char nonce) {
+  const Hello hello{Purpose::Meet, request.commId, request.rank, -1, request.nRanks, 0};
+  return DialerProof(secret, hello, Nonce{nonce}).hello();
+}
+
+}  // namespace
+
+TEST_CASE("a rank whose link closes before its proof is gone, if it knew the secret and does not come back") {
+  const auto seed = static_cast<uint64_t>(GENERATE(range(1, 21)));
+  CAPTURE(seed);
+  Comers comers(seed);
+  SimWorld& world = comers.world();
+  BootstrapNode& first = comers.comer();
+  const MemberId member = first.join(comers.request(0, 3, comers.lastNode()));
+  const JoinRequest lost = comers.request(1, 3, comers.lastNode());
+  const auto failed = [&] { return first.failure(member).has_value(); };
+  const auto began = [&](const Beginner& beginner) {
+    return world.runUntil([&] { return beginner.closed; }, world.nowNs() + kSecond);
+  };
+  world.runUntil([] { return false; }, 100 * kMs);
+  SECTION("gone") {
+    const Beginner beginner(comers, helloOf(lost, lost.secret, 1));
+    REQUIRE(began(beginner));
+    const int64_t closedNs = world.nowNs();
+    REQUIRE(world.runUntil(failed, 5 * kSecond));
+    CHECK(world.nowNs() - closedNs < 300 * kMs);
+    CHECK(first.failure(member)->rank == 1);
+    CHECK(first.failure(member)->status.message() ==
+          "rank 1 has lost its connection to the rendezvous while ranks were joining; its process has probably ended");
+  }
+  SECTION("one who does not know the secret says nothing of any rank") {
+    const Beginner stranger(comers, helloOf(lost, {7}, 1));
+    REQUIRE(began(stranger));
+    CHECK_FALSE(world.runUntil(failed, 2 * kSecond));
+  }
+  SECTION("one who comes back is not gone, nor because somebody repeats what it said") {
+    const std::string hello = helloOf(lost, lost.secret, 1);
+    const Beginner beginner(comers, hello);
+    REQUIRE(began(beginner));
+    BootstrapNode& again = comers.comer();
+    JoinRequest request = lost;
+    request.self = SimWorld::controlAddress(comers.lastNode());
+    again.join(request);
+    CHECK_FALSE(world.runUntil(failed, world.nowNs() + 2 * kSecond));
+    const Beginner repeated(comers, helloOf(comers.request(2, 3, 0), lost.secret, 3)), echo(comers, hello);
+    REQUIRE(began(echo));
+    REQUIRE(world.runUntil(failed, 5 * kSecond));
+    CHECK(first.failure(member)->rank == 2);
+  }
+}
+
+TEST_CASE("a launcher's word that a rank has ended fails those who wait for it, and nobody else") {
+  for (const uint64_t seed : testSeeds(1, 20)) {
+    CAPTURE(seed);
+    Comers comers(seed);
+    SimWorld& world = comers.world();
+    const int late = static_cast<int>(seed % 2);  // whether it is said before anybody comes
+    const auto end = [&] {
+      comers.place().rankEnded({77}, 1, "ended with status 0");             // of another place
+      comers.place().rankEnded(Comers::kCommId, 3, "ended with status 0");  // no rank
+      comers.place().rankEnded(Comers::kCommId, 1, "ended with status 0");
+    };
+    if (late == 0) end();
+    BootstrapNode& first = comers.comer();
+    const MemberId member = first.join(comers.request(0, 3, comers.lastNode()));
+    if (late != 0) world.at(kSecond, end);
+    REQUIRE(world.runUntil([&] { return first.failure(member).has_value(); }, 1100 * kMs));
+    CHECK(first.failure(member)->rank == 1);
+    CHECK(first.failure(member)->status.message() ==
+          "rank 1 ended with status 0 before it had met the other ranks, says its launcher");
+  }
+  for (const uint64_t seed : testSeeds(1, 20)) {
+    CAPTURE(seed);
+    SimWorld world(seed);
+    SimJob job(world, {.nRanks = 4});
+    for (int r = 0; r < 4; ++r)  // of one who has come, whatever its link says
+      world.at(20 * kMs, [&, r] { job.place().rankEnded(job.request(0).commId, r, "ended with status 0"); });
+    REQUIRE(job.run(60 * kSecond) == "");
+    for (int r = 0; r < 4; ++r) CHECK(!job.rank(r).failure);
   }
 }
 

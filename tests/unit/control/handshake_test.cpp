@@ -105,6 +105,20 @@ TEST_CASE("a hello cut short, too long, or with ranks that cannot be is refused"
     CHECK_FALSE(AcceptorProof::readHello(DialerProof(kSecret, bad, kNonceA).hello()).ok());
 }
 
+TEST_CASE("the tag of a hello is of somebody who knows the secret, and of that hello alone") {
+  const std::string hello = DialerProof(kSecret, kHello, kNonceA).hello();
+  REQUIRE(AcceptorProof::tagOfHello(kSecret, hello));
+  CHECK_FALSE(AcceptorProof::tagOfHello(kOther, hello));
+  CHECK(AcceptorProof::tagOfHello(kSecret, hello) !=
+        AcceptorProof::tagOfHello(kSecret, DialerProof(kSecret, kHello, kNonceB).hello()));
+  for (size_t byte = 0; byte < hello.size(); ++byte) {
+    std::string changed = hello;
+    changed[byte] ^= 1;
+    CHECK_FALSE(AcceptorProof::tagOfHello(kSecret, changed));
+  }
+  CHECK_FALSE(AcceptorProof::tagOfHello(kSecret, "short"));
+}
+
 TEST_CASE("children get secrets and names of their own") {
   CHECK(deriveSecret(kSecret, "split 1") == deriveSecret(kSecret, "split 1"));
   CHECK(deriveSecret(kSecret, "split 1") != deriveSecret(kSecret, "split 2"));

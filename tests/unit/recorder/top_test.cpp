@@ -16,7 +16,7 @@ constexpr const char* kAnswer =
       {"communicator":255,"name":"t\"p","nRanks":3,"failure":"","ranks":[
         {"rank":0,"pid":4711,"answered":true,"left":false,"calls":7,"bytes":700,"collectives":6,
          "doing":"AllReduce number 6 (count 4, float, sum)","doingNs":1500000000,"waitingOn":2},
-        {"rank":1,"pid":4712,"answered":false},
+        {"rank":1,"pid":4712,"silentMs":3200,"answered":false},
         {"rank":2,"pid":4713,"answered":true,"left":false,"calls":5,"bytes":500,"collectives":5,
          "doing":"","doingNs":0,"waitingOn":-1}]}]})json";
 
@@ -38,7 +38,7 @@ TEST_CASE("the table says what each rank is in, and how fast it goes") {
   const std::string text = table(now, before);
   CHECK(has(text, "communicator 't\"p' 00000000000000ff, 3 ranks, on node1 (process 4711)"));
   CHECK(has(text, "AllReduce number 6 (count 4, float, sum) for 1.5 s, waits for rank 2"));
-  CHECK(std::regex_search(text, std::regex("1 +4712 .*does not answer")));
+  CHECK(std::regex_search(text, std::regex("1 +4712 .*does not answer; its host has been silent for 3\\.2 s")));
   CHECK(std::regex_search(text, std::regex("2 +4713 +105 +50 +1\\.000  between calls")));
   CHECK(has(table({}, {}), "no communicator"));
 }
@@ -54,7 +54,7 @@ TEST_CASE("metrics are lines that Prometheus takes") {
     CHECK(std::regex_match(line, sample));
     ++samples;
   }
-  CHECK(samples == 6 * 3 + 1);
+  CHECK(samples == 7 * 3 + 1);
   CHECK(has(text, "tutti_pending_seconds{communicator=\"00000000000000ff\",name=\"t\\\"p\",rank=\"0\"} 1.5"));
 }
 

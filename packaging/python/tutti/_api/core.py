@@ -178,4 +178,5 @@ FUNCTIONS = {
     "tuttiEventSynchronize": (c_int, (c_void_p,)),
     "tuttiStreamWaitEvent": (c_int, (c_void_p, c_void_p,)),
     "tuttiCommDump": (c_int, (c_void_p, c_char_p,)),
+    "tuttiRankEnded": (c_int, (tuttiUniqueId, c_int, c_char_p,)),
 }
