@@ -36,6 +36,9 @@ struct Algorithm {
   bool forwards = false;
   /// Whether steps move several chunks to one rank, which may share messages (Shape::messageBytes).
   bool joins = false;
+  /// Of an AllReduce: whether each part of the vector is summed up by one rank and copied to the others, so that it may
+  /// be rounded on its way (roundResults()); of one with chooseParts, unless groups exchange whole values (Doubling).
+  bool sumsOnce = false;
   /// Of an algorithm that goes about several steps in one of several ways each: the cheapest, for Shape::parts.
   std::vector<LevelPart> (*chooseParts)(const Shape& shape, const CostModel& cost) = nullptr;
 

@@ -37,6 +37,7 @@ extern constinit const Algorithm kAllReduceCirculant = {
     .costUs = costUs,
     .build = build,
     .joins = true,
+    .sumsOnce = true,
 };
 
 }  // namespace tutti::allreduce_circulant

@@ -62,6 +62,7 @@ extern constinit const Algorithm kAllReduceHalvingDoubling = {
     .costUs = costUs,
     .build = build,
     .joins = true,
+    .sumsOnce = true,
 };
 
 }  // namespace tutti::allreduce_halving_doubling

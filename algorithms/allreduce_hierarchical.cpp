@@ -142,6 +142,7 @@ extern constinit const Algorithm kAllReduceHierarchical = {
     .build = [](const Shape& s) { return Builder(s).build(s); },
     .sizeMatters = true,
     .joins = true,
+    .sumsOnce = true,
     .chooseParts = chooseLevelParts<partsUs, kAcross, kInside>,
 };
 

@@ -40,6 +40,7 @@ extern constinit const Algorithm kAllReduceParamServer = {
     .summary = "reduce and broadcast through rank 0; few ranks or one with the best link",
     .costUs = costUs,
     .build = build,
+    .sumsOnce = true,
 };
 
 }  // namespace tutti::allreduce_paramserver

@@ -47,6 +47,7 @@ extern constinit const Algorithm kAllReduceRing = {
     .summary = "reduce-scatter then allgather around one ring; large messages",
     .costUs = costUs,
     .build = build,
+    .sumsOnce = true,
 };
 
 }  // namespace tutti::allreduce_ring

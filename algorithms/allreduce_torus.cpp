@@ -79,6 +79,7 @@ extern constinit const Algorithm kAllReduceTorus2d = {
     .build = [](const Shape& s) { return build(s, 2); },
     .grid = [](const Shape& s) { return nearCube(s.nRanks, 2); },
     .joins = true,
+    .sumsOnce = true,
 };
 
 extern constinit const Algorithm kAllReduceTorus3d = {
@@ -90,6 +91,7 @@ extern constinit const Algorithm kAllReduceTorus3d = {
     .build = [](const Shape& s) { return build(s, 3); },
     .grid = [](const Shape& s) { return nearCube(s.nRanks, 3); },
     .joins = true,
+    .sumsOnce = true,
 };
 
 }  // namespace tutti::allreduce_torus

@@ -55,6 +55,7 @@ extern constinit const Algorithm kAllReduceTree = {
     .build = build,
     .lanes = 2,
     .sizeMatters = true,
+    .sumsOnce = true,
 };
 
 }  // namespace tutti::allreduce_tree

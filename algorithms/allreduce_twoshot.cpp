@@ -33,6 +33,7 @@ extern constinit const Algorithm kAllReduceTwoShot = {
     .summary = "reduce-scatter and allgather, each in one step; full mesh, medium and large",
     .costUs = costUs,
     .build = build,
+    .sumsOnce = true,
 };
 
 }  // namespace tutti::allreduce_twoshot

@@ -4,6 +4,7 @@
 
 #include "src/base/assert.hpp"
 #include "src/base/copy.hpp"
+#include "src/exec/reduce/wire.hpp"
 #include "src/schedule/passes.hpp"
 
 namespace tutti {
@@ -142,6 +143,7 @@ Result<bool> LaneRun::accumulate(const BoundOp& op, size_t bytes) {
     reducePair(buffers_->reduction, writeAddress(op.dst), readAddress(op.sources[0]), message,
                bytes / plan_.elementBytes);
   }
+  round(op, writeAddress(op.dst), bytes);
   op.from[0]->release();
   return true;
 }
@@ -169,6 +171,7 @@ Result<bool> LaneRun::combine(const BoundOp& op, size_t bytes) {
   if (op.hasDst) {
     std::byte* dst = writeAddress(op.dst);
     TUTTI_TRY(compute(dst, bytes, op.touchedBytes));
+    round(op, dst, bytes);
     releaseAll(op);
     value_ = dst;
     return true;
@@ -253,6 +256,11 @@ Status LaneRun::compute(std::byte* dst, size_t bytes, size_t touchedBytes) {
     for (; done < operands_.size(); ++done) reducePair(buffers_->reduction, dst, dst, operands_[done], count);
   }
   return {};
+}
+
+// Ops of several parts do not round: no chunks are joined where messages are rounded.
+void LaneRun::round(const BoundOp& op, std::byte* value, size_t bytes) const {
+  if (op.rounds) roundToWire(plan_.wire.format, plan_.wire.dtype, value, bytes / plan_.elementBytes);
 }
 
 void LaneRun::releaseAll(const BoundOp& op) {

@@ -61,6 +61,7 @@ class LaneRun {
   Result<bool> allLoansReturned();
   Result<std::byte*> roomForValue(const BoundOp& op, size_t bytes);
   Status compute(std::byte* dst, size_t bytes, size_t touchedBytes);
+  void round(const BoundOp& op, std::byte* value, size_t bytes) const;
   void releaseAll(const BoundOp& op);
   void resetOp();
   void nextOp();

@@ -192,6 +192,7 @@ Result<BoundOp> bindMessage(std::span<const Op> ops, int laneIndex, const LaneBi
   b.token = first.token;
   if (parts.empty()) return b;
   b.direct = first.direct;
+  b.rounds = first.rounds;
   TUTTI_TRY(bindEndpoints(first.from, laneIndex, find, &b.from, &b.fromRanks));
   TUTTI_TRY(bindEndpoints(first.to, laneIndex, find, &b.to, &b.toRanks));
   b.outbox = b.token ? nullptr : commonOutbox(b.to);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "src/base/status.hpp"
+#include "src/exec/packed_endpoint.hpp"
 #include "src/exec/worker.hpp"
 #include "src/schedule/schedule.hpp"
 #include "transport/transport.hpp"
@@ -88,6 +89,7 @@ struct BoundOp {
   bool hasDst = false;
   bool token = false;
   bool direct = false;
+  bool rounds = false;  // as Op::rounds
   /// The outbox that all of `to`, two or more, have in common; null: none.
   Outbox* outbox = nullptr;
   OpShape shape = OpShape::Other;
@@ -147,6 +149,8 @@ struct Plan {
   bool lendsAll = false;
   size_t leastMappedBytes = kLeastMappedBytes;
   std::vector<Posting> posts;  // by rank; empty: nothing is posted
+  /// What messages between hosts travel as, which their endpoints see to; ops that round do so to it.
+  WireCode wire;
   std::vector<BoundLane> lanes;
   std::unique_ptr<std::byte[]> ownScratch;
   std::byte* scratch = nullptr;  // ownScratch, or what the plan's owner has lent

@@ -45,6 +45,11 @@ inline constexpr size_t kLeastDirectBytes = 4096;
 /// Still completes with one slot. All ranks' schedules in, all out.
 std::vector<Schedule> makeReproducible(const std::vector<Schedule>& schedules);
 
+/// Mark the ops that complete a sum which ends in this rank's Output (Op::rounds).  Where messages between hosts are
+/// rounded, the rank that completes a sum then keeps what the others get.  All ranks end with the same bits if each sum
+/// is completed by one rank alone (Algorithm::sumsOnce), and rounding twice is rounding once.  After all other passes.
+Schedule roundResults(Schedule schedule);
+
 /// Set Op::origin everywhere, for chunks that differ in size.  All ranks' schedules in, all out.
 std::vector<Schedule> markOrigins(const std::vector<Schedule>& schedules);
 

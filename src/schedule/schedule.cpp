@@ -93,6 +93,7 @@ std::string toString(const Op& op) {
     separator = ",";
   }
   if (op.direct) text += " (direct)";
+  if (op.rounds) text += " (rounded)";
   return text;
 }
 

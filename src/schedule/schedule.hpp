@@ -77,6 +77,8 @@ struct Op {
   /// Its messages are parts of the messages of the op before it, which has the same `from` and `to`.  No op of a
   /// message reads what an earlier one of it writes; none is a token, direct, or sent to kEveryone.
   bool joined = false;
+  /// Set by a pass: the value is rounded to what travels between hosts before it is stored or sent; see roundResults().
+  bool rounds = false;
 
   bool operator==(const Op&) const = default;
   bool reduces() const { return from.size() + sources.size() > 1; }
