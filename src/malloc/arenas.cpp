@@ -180,14 +180,6 @@ void eachArena(Visit visit) {
   }
 }
 
-void release(Arena& a) {
-  const auto first = static_cast<size_t>(&a - arenas);
-  for (size_t i = first; i < first + a.bytes / kSlotBytes; ++i) arenaOf[i].store(nullptr, std::memory_order_relaxed);
-  mmap(a.base, a.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  munmap(a.info, a.bytes / kPageBytes * sizeof(spans::PageInfo));
-  close(a.fd);
-}
-
 // ---- Pages that are kept
 
 void clean(Arena& a, uint32_t at) {
@@ -200,6 +192,16 @@ void clean(Arena& a, uint32_t at) {
 
 void cleanAll(Arena& a) {
   while (a.spans.oldestKept() != Spans::kNone) clean(a, a.spans.oldestKept());
+}
+
+/// What others have of it, a mapping or a descriptor, keeps no pages; children of a fork may have it, and keep them.
+void release(Arena& a) {
+  if (a.shared.load(std::memory_order_relaxed)) cleanAll(a);
+  const auto first = static_cast<size_t>(&a - arenas);
+  for (size_t i = first; i < first + a.bytes / kSlotBytes; ++i) arenaOf[i].store(nullptr, std::memory_order_relaxed);
+  mmap(a.base, a.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  munmap(a.info, a.bytes / kPageBytes * sizeof(spans::PageInfo));
+  close(a.fd);
 }
 
 size_t keptBytes() {

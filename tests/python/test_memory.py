@@ -61,6 +61,25 @@ class Memory(unittest.TestCase):
         with self.assertRaisesRegex(tutti.InvalidArgument, "tutti._core"), tutti.memory.arrays():
             pass
 
+    def test_registered_arrays_of_processes_are_mapped_while_they_are(self):
+        status, output = processes(2, """
+            import numpy as np, tutti
+            def mapped(x):
+                page = (x.ctypes.data + 4095) // 4096 * 4096
+                with open("/proc/self/maps") as maps:
+                    for line in maps:
+                        begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+                        if begin <= page < end:
+                            return "memfd:tutti" in line and line.split()[1] == "rw-s"
+            with tutti.Communicator.from_env(timeout=20) as comm:
+                x = np.full(100_003, comm.rank + 1, "f8")
+                with comm.register(x):
+                    assert mapped(x)
+                    comm.all_reduce(x)
+                assert not mapped(x) and (x == 3).all()
+        """)
+        self.assertEqual(status, 0, output)
+
     def test_calls_on_it(self):
         def body(comm):
             x = tutti.memory.copy_of(np.full(100_000, comm.rank + 1, "f4"))
