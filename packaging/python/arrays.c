@@ -31,7 +31,7 @@ static struct {
 } seen[kMostTypes];
 static int nSeen;
 
-static PyObject *arrayStruct, *dataPtr, *numel, *isContiguous, *isCpu, *dtypeName;
+static PyObject *arrayStruct, *dataPtr, *numel, *isContiguous, *isCpu, *isNeg, *dtypeName;
 static struct {
   PyObject* dtype; /* torch.float32, ...: there is one object of each */
   int code;
@@ -47,6 +47,7 @@ void setDescribe(PyObject* function) {
   numel = PyUnicode_InternFromString("numel");
   isContiguous = PyUnicode_InternFromString("is_contiguous");
   isCpu = PyUnicode_InternFromString("is_cpu");
+  isNeg = PyUnicode_InternFromString("is_neg");
   dtypeName = PyUnicode_InternFromString("dtype");
 }
 
@@ -147,7 +148,8 @@ static int torchType(PyObject* dtype, size_t* itemBytes) {
 }
 
 static int readTorch(PyObject* object, Array* array) {
-  if (!isTrue(PyObject_GetAttr(object, isCpu)) || !isTrue(PyObject_CallMethodObjArgs(object, isContiguous, NULL)))
+  if (!isTrue(PyObject_GetAttr(object, isCpu)) || !isTrue(PyObject_CallMethodObjArgs(object, isContiguous, NULL)) ||
+      isTrue(PyObject_CallMethodObjArgs(object, isNeg, NULL)))
     return PyErr_Clear(), 0;
   PyObject* dtype = PyObject_GetAttr(object, dtypeName);
   array->dtype = dtype == NULL ? -1 : torchType(dtype, &array->itemBytes);
@@ -188,6 +190,10 @@ static int readAsked(PyObject* object, int writable, int device, Array* array) {
   array->count = (size_t)count;
   array->itemBytes = (size_t)itemBytes;
   return 1;
+}
+
+int readPlainTensor(PyObject* object, Array* array) {
+  return wayOf(Py_TYPE(object)) == kTorch && readTorch(object, array);
 }
 
 int readArray(PyObject* object, int writable, int device, Array* array) {

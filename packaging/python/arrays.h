@@ -37,6 +37,10 @@ void setDescribe(PyObject* describe);
 int readArray(PyObject* object, int writable, int device, Array* array);
 void endArray(Array* array);
 
+/* 0, without an exception, if it is none of torch's tensors on the host, or its memory is not all that it says: with
+ * gaps, of a dtype that Tutti lacks, to be negated. */
+int readPlainTensor(PyObject* object, Array* array);
+
 /* Append to `list` what keeps the array's memory: 0 with an exception set if there is no memory. */
 int keepArray(PyObject* list, PyObject* object, const Array* array);
 

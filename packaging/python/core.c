@@ -150,6 +150,19 @@ static PyObject* call(PyObject* self, PyObject* args) {
   return PyErr_Occurred() ? NULL : runReleased(&c);
 }
 
+static PyObject* described(const Array* a) {
+  return Py_BuildValue("Knin", (unsigned long long)(uintptr_t)a->data, (Py_ssize_t)a->count, a->dtype,
+                       (Py_ssize_t)a->itemBytes);
+}
+
+/* plain(tensor): as array() of one of torch's on the host; None if it has to be copied, or is refused. */
+static PyObject* plain(PyObject* self, PyObject* object) {
+  (void)self;
+  Array a = {0};
+  if (!readPlainTensor(object, &a)) Py_RETURN_NONE;
+  return described(&a);
+}
+
 /* array(object, writable, device): (address, count, dtype, bytes per item). */
 static PyObject* array(PyObject* self, PyObject* args) {
   (void)self;
@@ -158,8 +171,7 @@ static PyObject* array(PyObject* self, PyObject* args) {
   if (!PyArg_ParseTuple(args, "Oii", &object, &writable, &device)) return NULL;
   Array a = {0};
   if (!readArray(object, writable, device, &a)) return NULL;
-  PyObject* result = Py_BuildValue("Knin", (unsigned long long)(uintptr_t)a.data, (Py_ssize_t)a.count, a.dtype,
-                                   (Py_ssize_t)a.itemBytes);
+  PyObject* result = described(&a);
   endArray(&a);
   return result;
 }
@@ -192,6 +204,7 @@ static PyMethodDef methods[] = {{"setup", setup, METH_VARARGS, NULL},
                                 {"collective", collective, METH_VARARGS, NULL},
                                 {"call", call, METH_VARARGS, NULL},
                                 {"array", array, METH_VARARGS, NULL},
+                                {"plain", plain, METH_O, NULL},
                                 {"collect", collect, METH_O, NULL},
                                 {"numpy_handler", numpyHandler, METH_VARARGS, NULL},
                                 {NULL, NULL, 0, NULL}};

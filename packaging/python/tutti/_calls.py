@@ -3,6 +3,7 @@
   collective(kind, comm, stream, nRanks, rank, device, send, recv, op, root) -> result code; root is the peer of SEND, RECV
   call(kind, comm, stream, send address, recv address, count, dtype, op, root) -> result code; checks nothing
   array(object, writable, device) -> (address, count, dtype, bytes per item)
+  plain(tensor) -> the same of one of torch's on the host; None: it has to be copied, or is refused
   collect(list or None): keeps the arrays of this thread's calls in the list, while a group collects them"""
 import ctypes
 import importlib.machinery
@@ -95,6 +96,13 @@ def _call(kind, comm, stream, send, recv, count, dtype, op, root):
     return function(comm, stream)
 
 
+def _plain(tensor):
+    try:
+        return describe(tensor, False, -1)
+    except InvalidArgument:
+        return None
+
+
 def _load_core():
     """The extension module of the package, or of the build folder that TUTTI_HOME names; None if there is none."""
     if os.environ.get("TUTTI_TEST_PYTHON_CORE") == "0":
@@ -116,6 +124,6 @@ def _load_core():
 
 _core = _load_core()
 if _core is not None:
-    array, call, collect, collective = _core.array, _core.call, _core.collect, _core.collective
+    array, call, collect, collective, plain = _core.array, _core.call, _core.collect, _core.collective, _core.plain
 else:
-    array, call, collect, collective = describe, _call, _collect, _collective
+    array, call, collect, collective, plain = describe, _call, _collect, _collective, _plain

@@ -73,6 +73,8 @@ def _of_torch(tensor):
     if "strided" not in str(tensor.layout):
         _refuse(tensor, f"has layout {tensor.layout}: pass a dense tensor (tensor.to_dense())")
     kind = _checked_type(tensor, data_type(tensor.dtype), tensor.dtype)
+    if tensor.is_neg():
+        _refuse(tensor, "is a view whose numbers are to be negated: pass tensor.resolve_neg()")
     _check_layout(tensor, tuple(tensor.shape), tuple(s * kind.itemsize for s in tensor.stride()), kind.itemsize)
     if tensor.device.type not in ("cpu", "cuda"):
         _refuse(tensor, f"is on {tensor.device}: Tutti knows memory of the host and of CUDA devices")

@@ -4,6 +4,8 @@ import torch
 import torch.distributed as dist
 from ranks import run
 
+import tutti
+
 TYPES = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32,
          torch.float64, torch.bool, *(getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name))]
 COUNTS = [0, 1, 7, 1000]
@@ -153,6 +155,58 @@ def gaps(rank, n):
 
 def test_memory_with_gaps():
     run(2, gaps)
+
+
+def way(rank, turn, x):
+    """The tensor as the shortest way takes it, or with gaps, or to be negated, by turns."""
+    kind = (rank + turn) % 3
+    if kind == 1:
+        room = torch.zeros(*x.shape, 2)
+        room[..., 0] = x
+        return room[..., 0]
+    if kind == 2:
+        x = torch._neg_view(-x)
+        assert x.is_neg() and x.is_contiguous()
+    return x
+
+
+def ways(rank, n):
+    every = [value(r, 6) for r in range(n)]
+    for turn in range(3):
+        x = way(rank, turn, value(rank, 6))
+        dist.all_reduce(x)
+        same(x, sum(every), f"all_reduce {turn}")
+        x = way(rank, turn, value(rank, 6))
+        dist.broadcast(x, 1)
+        same(x, every[1], f"broadcast {turn}")
+        out = way(rank, turn + 1, torch.zeros(6 * n))
+        dist.all_gather_into_tensor(out, way(rank, turn, value(rank, 6)))
+        same(out, torch.cat(every), f"all_gather_into_tensor {turn}")
+        out = way(rank, turn + 1, torch.zeros(2))
+        dist.reduce_scatter_tensor(out, way(rank, turn, torch.arange(2.0 * n) + rank))
+        same(out, sum(torch.arange(2.0 * n) + r for r in range(n))[2 * rank:2 * rank + 2], f"reduce_scatter_tensor {turn}")
+        out = way(rank, turn + 1, torch.zeros(n))
+        dist.all_to_all_single(out, way(rank, turn, torch.arange(float(n)) * 10 + rank))
+        same(out, torch.tensor([10.0 * rank + r for r in range(n)]), f"all_to_all_single {turn}")
+        x = value(rank, 6)
+        work = dist.all_reduce(x, async_op=(rank + turn) % 2 == 0)
+        if work is not None:
+            work.wait()
+        same(x, sum(every), f"all_reduce, asynchronous on some ranks {turn}")
+
+
+def test_ranks_meet_whichever_way_their_tensors_take():
+    run(3, ways)
+
+
+def test_a_communicator_refuses_views_that_are_to_be_negated():
+    with tutti.Communicator.init(1, 0, tutti.get_unique_id()) as comm:
+        x = torch._neg_view(torch.ones(3))
+        with pytest.raises(tutti.InvalidArgument, match="resolve_neg"):
+            comm.all_reduce(x)
+        x = x.resolve_neg()
+        comm.all_reduce(x)
+        same(x, torch.full((3,), -1.0), "all_reduce")
 
 
 def sparse(rank, n):

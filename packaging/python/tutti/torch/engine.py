@@ -84,6 +84,26 @@ class Engine:
             after()
         return Work(what, outputs, sequence)
 
+    def at_once(self, what, call, opts, outputs, inputs):
+        """What call() does of a synchronous call that leaves nothing to do, if it is on memory of the host.  False: nothing was done.
+
+        call: (kind, send, recv, count, dtype, op, root)"""
+        if getattr(opts, "asyncOp", True) or self.coalescing is not None or spans.profiled() or limit_of(opts) is not None:
+            return False
+        if self._closed is not None or os.getpid() != self._process:
+            self.refuse(what)
+        index_of = self.devices.device.index_of
+        for tensors in (outputs,) if outputs is inputs else (outputs, inputs):
+            for tensor in tensors:
+                if index_of(tensor) is not None:
+                    return False
+        sequence, lane = self._next()
+        entry = recorder.begin(self.identity, what, sequence, self._message_count, inputs, outputs, self.timeout_ms)
+        lane.run_one(what, *call)
+        if entry is not None:
+            entry.end(None)
+        return True
+
     def call_in_steps(self, what, body, outputs, opts=None):
         """A collective of several calls, of which the later depend on what the earlier say: body(lane) makes them by
         lane.run_held().  Other collectives of its lane wait for it."""

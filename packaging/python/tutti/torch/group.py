@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
+from .at_once import AtOnce
 from .engine import Engine
 from .operations import Operations
 from .options import options_of
@@ -65,7 +66,7 @@ if PYTHON_BACKENDS:
             """Connections come up with the group."""
 
 
-class ProcessGroup(SplittingMixin, dist.ProcessGroup):
+class ProcessGroup(*((AtOnce,) if PYTHON_BACKENDS else ()), SplittingMixin, dist.ProcessGroup):
     """One rank's end of a group whose only backend is this one."""
 
     def __init__(self, store, engine):

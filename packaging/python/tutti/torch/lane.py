@@ -6,6 +6,7 @@ import threading
 import time
 
 from .._api import core
+from .._calls import call
 from .errors import check, lib
 from .work import StreamWork
 
@@ -24,6 +25,11 @@ class Lane:
         """Returns when the calls have ended."""
         with self._lock:
             self.run_held(what, calls, timeout_ms)
+
+    def run_one(self, what, kind, send, recv, count, dtype, op, root):
+        """As run() of one call, by addresses."""
+        with self._lock:
+            check(call(kind, self.comm.value if self.comm else 0, 0, send, recv, count, dtype, op, root), what)
 
     def hold(self):
         """Calls of others wait from now on, until release_after(), which may come from another thread."""

@@ -1,5 +1,4 @@
 """Options of one process group."""
-import os
 from datetime import timedelta
 
 from torch._C import _distributed_c10d as c10d
@@ -20,7 +19,7 @@ class Options(_Base):
     transports        as TUTTI_TRANSPORTS: "shm,tcp", "^shm"
     net_name          the network between hosts, as TUTTI_NET
     n_channels        parallel lanes within one collective
-    wait              how threads wait for other ranks, as TUTTI_WAIT; else see patience()
+    wait              how threads wait for other ranks, as TUTTI_WAIT, which holds where it is None
     shared_buckets    DistributedDataParallel's buckets, and FullyShardedDataParallel's flat parameters, move to shared memory
     shutdown_timeout  how long destroy_process_group waits for the other ranks"""
 
@@ -43,8 +42,8 @@ class Options(_Base):
             fields["reproducible"] = int(self.reproducible)
         if self.n_channels is not None:
             fields["nChannels"] = self.n_channels
-        if self.wait is not None or "TUTTI_WAIT" not in os.environ:
-            fields["waitMode"] = WAITS[self.wait or patience()]
+        if self.wait is not None:
+            fields["waitMode"] = WAITS[self.wait]
         fields["device"] = core.TUTTI_DEVICE_HOST
         return fields
 
@@ -63,12 +62,6 @@ def options_of(given, timeout):
         return Options(timeout)
     raise TypeError(f"tutti: pg_options is a {type(given).__module__}.{type(given).__qualname__}; the backend takes "
                     "tutti.torch.Options")
-
-
-def patience():
-    """Awake, but let others have the core; asleep where this host has more ranks than cores, and each has threads besides."""
-    ranks = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
-    return "block" if ranks > len(os.sched_getaffinity(0)) else "yield"
 
 
 def milliseconds(timeout):

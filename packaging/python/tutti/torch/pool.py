@@ -16,7 +16,7 @@ class Pool:
     """Any thread.  Blocks come back when the tensors on them are gone."""
 
     def __init__(self):
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # garbage that is collected within may give blocks back
         self._free = collections.defaultdict(list)  # by bytes
         self._free_bytes = self._used_bytes = self._most_used = 0
         self._closed = False

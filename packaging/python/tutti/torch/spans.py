@@ -10,9 +10,13 @@ _exit = getattr(torch.autograd, "_record_function_with_args_exit", None)
 _enders = {}  # by process: a forked one has none of its parent's threads
 
 
+def profiled():
+    return _enter is not None and _enabled()
+
+
 def begin(name, tensors, entry=None):
     """(the profiler's span, or None where nobody profiles; the entry)"""
-    if _enter is None or not _enabled():
+    if not profiled():
         return (None, entry) if entry is not None else None
     return _enter(name, *tensors), entry
 
