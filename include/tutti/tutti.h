@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tutti/options.h"
+
 #define TUTTI_MAJOR 0
 #define TUTTI_MINOR 1
 #define TUTTI_PATCH 0
@@ -114,21 +116,6 @@ typedef enum {
   tuttiScalarHostImmediate = 1 /* read before the call returns */
 } tuttiScalarResidence_t;
 
-/* Where a communicator's ranks compute. */
-typedef enum {
-  TUTTI_DEVICE_AUTO = 0, /* what the variable TUTTI_DEVICE says; HOST if it says nothing */
-  TUTTI_DEVICE_HOST = 1,
-  TUTTI_DEVICE_CUDA = 2
-} tuttiDevice_t;
-
-/* How threads wait for other ranks. */
-typedef enum {
-  TUTTI_WAIT_AUTO = 0,  /* awake for some milliseconds, then asleep; without spinning where ranks share cores */
-  TUTTI_WAIT_SPIN = 1,  /* never give the core away */
-  TUTTI_WAIT_YIELD = 2, /* awake, but let others have the core who want it */
-  TUTTI_WAIT_BLOCK = 3  /* asleep at once, so that the core is free */
-} tuttiWaitMode_t;
-
 #define TUTTI_CONFIG_UNDEF_INT INT_MIN
 #define TUTTI_CONFIG_UNDEF_PTR NULL
 #define TUTTI_CONFIG_MAGIC 0x7a771c0fu
@@ -152,6 +139,7 @@ typedef struct {
   int minChannels;        /* as many lanes or more, as far as they are possible; 1 to 64, default 1 */
   int maxChannels;        /* at most as many; minChannels to 64, default 64 */
   int waitMode;           /* tuttiWaitMode_t; of this rank alone, default TUTTI_WAIT_AUTO */
+  int wire;               /* tuttiWireFormat_t; default TUTTI_WIRE_FULL */
 } tuttiConfig_t;
 
 #define TUTTI_CONFIG_INITIALIZER                                                                                   \
@@ -159,7 +147,7 @@ typedef struct {
     sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, \
         TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT,            \
         TUTTI_CONFIG_UNDEF_PTR, TUTTI_CONFIG_UNDEF_PTR, TUTTI_CONFIG_UNDEF_PTR, TUTTI_CONFIG_UNDEF_INT,            \
-        TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT                                                             \
+        TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT                                     \
   }
 
 #define TUTTI_SPLIT_NOCOLOR (-1)

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace tutti::perf {
 namespace {
@@ -114,6 +116,13 @@ uint32_t encodeSmallFloat(double value, int significandBits, int exponentBits) {
   return sign | static_cast<uint32_t>(exponent + bias) << fraction | static_cast<uint32_t>(units - hidden);
 }
 
+/// Bits of whole numbers that sums keep between hosts, where TUTTI_WIRE rounds them.
+int bitsBetweenHosts() {
+  const char* const wire = std::getenv("TUTTI_WIRE");
+  const std::string_view format = wire == nullptr ? "" : wire;
+  return format == "bf16" ? 8 : format == "fp8" ? 4 : format == "int8" ? 6 : 64;
+}
+
 void encodeInteger(const TypeInfo& type, int64_t value, std::byte* out) {
   if (type.kind == Kind::Boolean) value = value != 0;
   std::memcpy(out, &value, type.bytes);  // little endian: the low bytes are the value modulo 2^bits
@@ -198,7 +207,7 @@ ReducePattern::ReducePattern(const TypeInfo& type, const OpInfo& op, int nRanks)
 int64_t ReducePattern::sumBudget() const {
   int64_t budget = int64_t{1} << 20;
   if (type_.kind == Kind::Floating) {
-    budget = std::min(budget, int64_t{1} << type_.significandBits);
+    budget = std::min(budget, int64_t{1} << std::min(type_.significandBits, bitsBetweenHosts()));
   } else if (op_.kind == OpKind::Avg && type_.bytes <= 2) {  // plain sums wrap, averages must not
     budget = (int64_t{1} << (8 * static_cast<int>(type_.bytes) - (type_.kind == Kind::Signed ? 1 : 0))) - 1;
   }

@@ -4,12 +4,12 @@
 //
 // Data that is reduced must give one exact result in whatever order ranks are combined.  It comes from a tile of
 // kTileElements elements per rank: small integers (powers of two for products) whose partial results are all
-// representable in the type, also in eight bits with 256 ranks.  Which rank carries which weight changes from element
-// to element, so that a lost or doubled contribution of any rank shows.  The expected tile is computed by combining
-// all ranks' tiles in exact arithmetic, once per (type, operator, rank count).  Element i of a buffer takes the tile's
-// element (i + rotation) mod kTileElements, the rotation being hashed from the seed and i / kTileElements; a prime
-// tile length and the rotation keep a misplaced block from looking right.  Filling and checking then run at the speed
-// of memcpy and memcmp.
+// representable in the type, also in eight bits with 256 ranks, and in what TUTTI_WIRE has sums travel as.  Which rank
+// carries which weight changes from element to element, so that a lost or doubled contribution of any rank shows.  The
+// expected tile is computed by combining all ranks' tiles in exact arithmetic, once per (type, operator, rank count).
+// Element i of a buffer takes the tile's element (i + rotation) mod kTileElements, the rotation being hashed from the
+// seed and i / kTileElements; a prime tile length and the rotation keep a misplaced block from looking right.  Filling
+// and checking then run at the speed of memcpy and memcmp.
 //
 // Buffers may have any alignment.  All functions may be called from any thread.
 #pragma once

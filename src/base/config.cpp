@@ -47,6 +47,10 @@ constexpr Variable kVariables[] = {
     {"TUTTI_TIMEOUT_MS", Integer, "30000", "ms",
      "how long a wait may last before its peer counts as lost; 0: for ever"},
     {"TUTTI_REPRODUCIBLE", Flag, "0", "", "1: floating-point sums follow one tree over ranks, the same bits always"},
+    {"TUTTI_WIRE", Text, "full", "",
+     "what sums of floating-point numbers travel as between hosts, rounded at each hop: full (exact), bf16, fp8 (e4m3, "
+     "a "
+     "scale for each 32), int8 (the same); networks.md"},
     {"TUTTI_SLOT_BYTES", Bytes, "128K", "bytes",
      "size of one slot of a FIFO, the most that one message carries; unset: 256K where all links are sockets and ranks "
      "share no core, 1M of these where hosts of one rank each are joined by several interfaces, and what their figures "

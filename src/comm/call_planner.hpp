@@ -104,6 +104,7 @@ class CallPlanner {
   Result<CallEstimate> estimate(const Call& call) const;
 
  private:
+  bool choosesByBuiltIns() const;
   void priceHostLinks();
   Status setUpLearning();
   void setUpDeviceCosts();
@@ -113,8 +114,11 @@ class CallPlanner {
   static void fitToBlocks(Choice* choice, size_t lanesOfOne, int mostLanes);
   bool rewrites(const PlanKey& key) const;
   PlanKey keyOf(const Call& call) const;
+  bool mayNarrow(const Call& call) const;
   Shape shapeOf(const Call& call, const PlanKey& key) const;
   PlanRequest planRequest(const Shape& shape, bool resident = false) const;
+  /// The same for a call, with what its messages may travel as.
+  PlanRequest callRequest(const Shape& shape, const PlanKey& key) const;
   Result<Choice> choosePlan(const Shape& shape, const Call& call, const PlanKey& key);
   Result<Choice> chooseWay(const Call& call, const TriedWay& way);
   Result<std::optional<uint64_t>> roundingOfWay(const Call& call, const TriedWay& way);

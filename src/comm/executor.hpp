@@ -45,6 +45,11 @@ class Executor {
   // For plans:
   /// The endpoint of a lane to a peer, or null while it comes up.  Errors: as Links::endpoint; memory.
   virtual Result<Endpoint*> endpoint(int peer, int lane) = 0;
+  /// The same, whose messages travel as `code`, if the two are on different hosts.  Errors: InternalError,
+  /// where some ranks are on devices: such communicators are refused.
+  virtual Result<Endpoint*> narrowed(int /*peer*/, int /*lane*/, const WireCode& /*code*/) {
+    return internalError("messages of ranks on devices do not travel in narrower formats");
+  }
   /// Which messages to a peer are posted.
   Posting posting(int peer) const {
     return postings_.empty() ? Posting::Nothing : postings_[static_cast<size_t>(peer)];

@@ -20,6 +20,13 @@ Result<std::function<bool()>> HostExecutor::open() {
 
 Result<Endpoint*> HostExecutor::endpoint(int peer, int lane) { return comm_.links().endpoint(peer, lane); }
 
+Result<Endpoint*> HostExecutor::narrowed(int peer, int lane, const WireCode& code) {
+  TUTTI_ASSIGN(Endpoint * bytes, endpoint(peer, lane));
+  if (bytes == nullptr || !comm_.links().linkTo(peer).betweenHosts) return bytes;
+  const auto [packed, made] = packed_.try_emplace({peer, lane, code.dtype}, *bytes, code, comm_.layout().sliceBytes);
+  return static_cast<Endpoint*>(&packed->second);
+}
+
 Result<std::byte*> HostExecutor::workspace(size_t bytes) {
   if (workspace_.size() < bytes) workspace_.resize(bytes);
   return workspace_.data();

@@ -1,7 +1,11 @@
 // Calls on memory of the host, carried out by the thread that makes them, or by that of a host stream.
 #pragma once
 
+#include <map>
+#include <tuple>
+
 #include "src/comm/executor.hpp"
+#include "src/exec/packed_endpoint.hpp"
 
 namespace tutti {
 
@@ -16,6 +20,7 @@ class HostExecutor : public Executor {
   Status meet(const std::vector<PeerDescriptor>&, PeerDescriptor*) override { return {}; }
   Result<std::function<bool()>> open() override;
   Result<Endpoint*> endpoint(int peer, int lane) override;
+  Result<Endpoint*> narrowed(int peer, int lane, const WireCode& code) override;
   ScratchLender scratch() override { return nullptr; }
   Result<std::byte*> workspace(size_t bytes) override;
   Status equip(PlanEntry* entry, bool resident) override;
@@ -30,6 +35,8 @@ class HostExecutor : public Executor {
 
  private:
   Comm& comm_;
+  std::map<std::tuple<int, int, tuttiDataType_t>, PackedEndpoint>
+      packed_;  // by peer, lane and type; over those of links
   std::vector<std::byte> workspace_;
 };
 

@@ -70,8 +70,8 @@ Result<std::string> commonSettings(const CommSettings& settings) {
     text += cat(name, "=", configText(name), configIsSet(name) ? " " : " (default) ");
   }
   return text + cat("transports=", settings.transports, " reproducible=", settings.reproducible,
-                    " nChannels=", settings.nChannels, " minChannels=", settings.minChannels,
-                    " maxChannels=", settings.maxChannels);
+                    " wire=", wireFormatName(settings.wire), " nChannels=", settings.nChannels,
+                    " minChannels=", settings.minChannels, " maxChannels=", settings.maxChannels);
 }
 
 // Over sockets every slice is a call on both sides and a wait, so larger ones pay until the slices of all ranks no
@@ -254,6 +254,11 @@ Status Joining::chooseExecutor() {
   const std::string obstacle = layout_.reach.obstacle();
   TUTTI_ASSIGN(layout_.executor, executorKind(descriptors_, layout_.residentLanes, obstacle));
   if (layout_.executor == ExecutorKind::Proxy && asksForProxy()) layout_.reach = {};
+  const WireFormat wire = comm_.settings().wire;
+  if (layout_.anyCuda() && wire != WireFormat::Full) {
+    return invalidUsage(ErrorCode::NotHonoured, "TUTTI_WIRE=", wireFormatName(wire),
+                        " (or config.wire) is for ranks on the host alone, not on CUDA devices; set full");
+  }
   if (layout_.anyCuda() && rank() == 0)
     TUTTI_INFO("cuda", "calls of CUDA ranks are carried out by ", nameOf(layout_.executor));
   if (layout_.executor == ExecutorKind::Proxy && rank() == 0 && !obstacle.empty()) {

@@ -7,6 +7,7 @@
 #include "src/comm/schedules.hpp"
 #include "src/exec/cuda/one_pass.hpp"
 #include "src/plan/fit.hpp"
+#include "src/plan/request_parts.hpp"
 #include "src/schedule/passes.hpp"
 #include "src/schedule/stagger.hpp"
 
@@ -20,6 +21,9 @@ bool isInPlace(const Call& call, int rank) {
   const auto in = reinterpret_cast<uintptr_t>(call.sendbuff), out = reinterpret_cast<uintptr_t>(call.recvbuff);
   return out - in == inPlaceOffset(call, rank);
 }
+
+/// Messages of smaller calls are latency more than bytes.  Bytes of all blocks together.
+constexpr double kLeastNarrowBytes = 16 * 1024;
 
 }  // namespace
 
@@ -57,8 +61,17 @@ PlanKey CallPlanner::keyOf(const Call& call) const {
     const bool sums = call.op == tuttiSum || call.op == tuttiProd || call.op == tuttiAvg || call.op >= tuttiNumOps;
     key.ordered = comm_.settings().reproducible && isFloating(call.dtype) && sums;
     key.ordered = key.ordered || (call.custom != nullptr && !call.custom->commutative);
+    key.narrow = mayNarrow(call) && callBytes(shapeOf(call, key)) >= kLeastNarrowBytes;
   }
   return key;
+}
+
+// Sums of a type that takes fewer bytes, on several hosts.
+bool CallPlanner::mayNarrow(const Call& call) const {
+  if (!isNarrower(comm_.settings().wire, call.dtype) || !state_.links.inter) return false;
+  if (!state_.links.inter->betweenHosts) return false;
+  if (call.op == tuttiSum || call.op == tuttiAvg) return true;
+  return call.custom != nullptr && call.custom->function == nullptr;  // PreMulSum
 }
 
 Result<std::shared_ptr<const PlanEntry>> CallPlanner::plan(const Call& call, bool resident, uint8_t way) {
@@ -192,6 +205,7 @@ Result<Schedule> CallPlanner::scheduleFor(const Call& call, const PlanKey& key, 
   if (key.resident) fitToBlocks(choice, schedule.lanes.size(), comm_.layout().residentLanes);
   if (choice->nChannels > 1) schedule = replicate(schedule, choice->nChannels);
   schedule.staggered = staggers(*choice, shape, schedule);
+  if (choice->wire != WireFormat::Full && shape.collective == Collective::AllReduce) schedule = roundResults(schedule);
   if (schedule.lanes.size() <= static_cast<size_t>(mostLanes(key.resident))) return schedule;
   return invalidUsage(ErrorCode::AlgorithmDoesNotFit, "algorithm ", choice->name(), " with ", choice->nChannels,
                       " channels needs ", schedule.lanes.size(), " lanes; there are ", mostLanes(key.resident));
@@ -229,6 +243,7 @@ Result<bool> CallPlanner::bind(const Call& call, Making* making) {
   if (entry.pass) return true;
   const bool resident = making->key.resident;
   const bool boards = making->schedule.published;
+  const WireCode code{making->choice.wire, call.dtype};
   bool complete = true;
   if (boards) {
     TUTTI_ASSIGN(complete, comm_.links().openBoards());
@@ -237,7 +252,8 @@ Result<bool> CallPlanner::bind(const Call& call, Making* making) {
   const EndpointFinder find = [&](int peer, int lane) -> Result<Endpoint*> {
     if (resident) return static_cast<Endpoint*>(nullptr);
     if (boards) return comm_.links().board(peer);
-    TUTTI_ASSIGN(Endpoint * endpoint, comm_.executor().endpoint(peer, lane));
+    TUTTI_ASSIGN(Endpoint * endpoint, code.format == WireFormat::Full ? comm_.executor().endpoint(peer, lane)
+                                                                      : comm_.executor().narrowed(peer, lane, code));
     complete = complete && endpoint != nullptr;
     return endpoint;
   };
@@ -248,6 +264,7 @@ Result<bool> CallPlanner::bind(const Call& call, Making* making) {
     making->schedule = std::move(entry.plan->schedule);
     return false;
   }
+  entry.plan->wire = code;
   entry.plan->lendsAll =
       making->choice.protocol == Protocol::Direct && !comm_.layout().anyCuda() && !rewrites(making->key);
   entry.plan->leastMappedBytes = leastMappedBytes(making->choice.overrides.protocol);

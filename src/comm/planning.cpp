@@ -83,6 +83,10 @@ Status CallPlanner::setUp() {
   const auto& descriptors = comm_.links().descriptors();
   TUTTI_ASSIGN(state_.calibration, parseCalibration(descriptors[0].calibration));
   TUTTI_ASSIGN(state_.tuning, parseTuning(descriptors[0].tuning));
+  if (choosesByBuiltIns()) {
+    state_.calibration = defaultCalibration(state_.calibration.machine, linkKinds(comm_.settings().table));
+    state_.tuning = {};
+  }
   state_.overrides.nChannels = comm_.settings().nChannels;
   if (state_.overrides.nChannels == 0 && comm_.settings().minChannels > 1) {
     state_.overrides.nChannels = std::min({comm_.settings().minChannels, comm_.settings().maxChannels, kMostChannels});
@@ -102,6 +106,12 @@ Status CallPlanner::setUp() {
   return {};
 }
 
+// Where messages are rounded, bits depend on the way that a call takes: figures that were measured, and may be measured
+// anew, have no part in it if results are to be the same in every run.
+bool CallPlanner::choosesByBuiltIns() const {
+  return comm_.settings().reproducible && comm_.settings().wire != WireFormat::Full;
+}
+
 // Ranks on CUDA devices enqueue calls, and nobody on the host hears how long one took.
 Status CallPlanner::setUpLearning() {
   constexpr int kMostRanks = 64;
@@ -117,7 +127,7 @@ Status CallPlanner::setUpLearning() {
 }
 
 void CallPlanner::priceHostLinks() {
-  if (!state_.links.inter) return;
+  if (!state_.links.inter || choosesByBuiltIns()) return;
   const PathUse use = pathUse(comm_.links());
   if (use.paths > 1 && use.mbps > 0) {
     constexpr double kPayloadShare = 0.94;  // with 1500-byte frames
@@ -186,6 +196,15 @@ PlanRequest CallPlanner::planRequest(const Shape& shape, bool resident) const {
   return request;
 }
 
+// What was measured to be the fastest was measured in full.
+PlanRequest CallPlanner::callRequest(const Shape& shape, const PlanKey& key) const {
+  PlanRequest request = planRequest(shape, key.resident);
+  if (!key.narrow) return request;
+  narrow(&request, comm_.settings().wire, key.dtype);
+  request.tuning = nullptr;
+  return request;
+}
+
 Result<bool> CallPlanner::hearAdvice(const Call& call) {
   if (advice_ == nullptr || call.kind != CallKind::Collective) return true;
   const Shape shape = shapeOf(call, keyOf(call));
@@ -200,7 +219,7 @@ Result<bool> CallPlanner::hearAdvice(const Call& call) {
 Result<Choice> CallPlanner::choosePlan(const Shape& shape, const Call& call, const PlanKey& key) {
   if (key.way > 0) return chooseWay(call, learning_->kindOf(call)->ways[key.way]);
   const bool resident = key.resident;
-  PlanRequest request = planRequest(shape, resident);
+  PlanRequest request = callRequest(shape, key);
   request.wholeTable = state_.explain;
   TUTTI_ASSIGN(Choice choice, ::tutti::plan(request, state_.calibration, estimatesFor(resident)));
   if (state_.explain) {
@@ -246,7 +265,7 @@ Result<CallEstimate> CallPlanner::estimate(const Call& call) const {
     const auto bytes = static_cast<double>(passTraffic(passOf(shape), comm_.nRanks()));
     return CallEstimate{onePassUs(*state_.blocks, bytes), "onepass", Protocol::Direct, 1};
   }
-  PlanRequest request = planRequest(shape, resident);
+  PlanRequest request = callRequest(shape, key);
   if (const auto way = learning_ ? learning_->taken(call) : std::nullopt)
     way->addTo(shape.collective, &request.overrides);
   TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, state_.calibration, estimatesFor(resident)));

@@ -5,7 +5,8 @@ namespace tutti {
 bool PlanKey::operator==(const PlanKey& o) const {
   const bool sameCounts = counts == o.counts || (counts && o.counts && *counts == *o.counts);
   return collective == o.collective && dtype == o.dtype && ordered == o.ordered && inPlace == o.inPlace &&
-         resident == o.resident && way == o.way && root == o.root && count == o.count && sameCounts;
+         narrow == o.narrow && resident == o.resident && way == o.way && root == o.root && count == o.count &&
+         sameCounts;
 }
 
 size_t PlanKey::hash() const {
@@ -13,7 +14,7 @@ size_t PlanKey::hash() const {
   const auto mix = [&hash](size_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15 ^ (hash >> 29); };
   mix(static_cast<size_t>(collective) << 8 | static_cast<size_t>(dtype) << 2 | size_t{ordered} << 1 | size_t{inPlace});
   mix(static_cast<size_t>(root));
-  mix(count << 1 | size_t{resident});
+  mix(count << 2 | size_t{narrow} << 1 | size_t{resident});
   mix(way);
   if (counts) {
     for (const auto* list :

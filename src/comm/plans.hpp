@@ -20,6 +20,7 @@ struct PlanKey {
   tuttiDataType_t dtype = tuttiFloat32;
   bool ordered = false;  // operands are combined in rank order (reproducible sums, operators that do not commute)
   bool inPlace = false;
+  bool narrow = false;    // a sum whose messages between hosts may be rounded
   bool resident = false;  // walked by blocks on the device
   uint8_t way = 0;        // of those that are tried (learning.hpp); 0: the planner's choice
   int root = 0;

@@ -21,6 +21,7 @@ Result<CommSettings> fromEnvironment() {
   TUTTI_ASSIGN(const int64_t timeoutMs, configInteger("TUTTI_TIMEOUT_MS"));
   TUTTI_ASSIGN(const int64_t nChannels, configInteger("TUTTI_NCHANNELS"));
   TUTTI_ASSIGN(s.waitMode, parseWaitMode(configText("TUTTI_WAIT")));
+  TUTTI_ASSIGN(s.wire, parseWireFormat(configText("TUTTI_WIRE")));
   s.reproducible = reproducible != 0;
   s.timeoutMs = static_cast<int>(std::min<int64_t>(timeoutMs, INT_MAX));
   s.nChannels = static_cast<int>(nChannels);
@@ -104,6 +105,9 @@ Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSett
     int waitMode = s.waitMode;
     TUTTI_TRY(take("waitMode", c.waitMode, TUTTI_WAIT_AUTO, TUTTI_WAIT_BLOCK, &waitMode));
     s.waitMode = static_cast<tuttiWaitMode_t>(waitMode);
+    int wire = static_cast<int>(s.wire);
+    TUTTI_TRY(take("wire", c.wire, TUTTI_WIRE_FULL, TUTTI_WIRE_INT8, &wire));
+    s.wire = static_cast<WireFormat>(wire);
     TUTTI_TRY(take("device", c.device, TUTTI_DEVICE_AUTO, TUTTI_DEVICE_CUDA, &device));
     if (c.transports != nullptr) s.transports = c.transports;
     if (c.netName != nullptr) TUTTI_TRY(checkNetwork(c.netName, s.table));

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "src/base/status.hpp"
+#include "src/base/wire_format.hpp"
 #include "transport/table.hpp"
 
 namespace tutti {
@@ -19,6 +20,7 @@ struct CommSettings {
   bool splitShare = true;
   int cudaDevice = -1;  // the device that ranks compute on; -1: the host
   tuttiWaitMode_t waitMode = TUTTI_WAIT_AUTO;
+  WireFormat wire = WireFormat::Full;
   std::string transports;  // as TUTTI_TRANSPORTS; names of `table`
   TransportTable table = ::tutti::transports();
   std::string name;

@@ -80,6 +80,7 @@ constexpr Text kTexts[] = {
     {"TUTTI_DEVICE", checkDeviceName},
     {"TUTTI_CUDA_EXECUTOR", checkExecutorName},
     {"TUTTI_WAIT", [](const std::string& value) { return asStatus(parseWaitMode(value)); }},
+    {"TUTTI_WIRE", [](const std::string& value) { return asStatus(parseWireFormat(value)); }},
     {"TUTTI_SOCKET_IFNAME",
      [](const std::string& value) { return checkInterfaces(value, configText("TUTTI_SOCKET_FAMILY")); }},
     {"TUTTI_SOCKET_FAMILY",

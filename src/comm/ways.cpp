@@ -65,6 +65,7 @@ Result<std::optional<uint64_t>> CallPlanner::roundingOfWay(const Call& call, con
 Result<std::vector<TriedWay>> CallPlanner::waysOf(const Call& call) {
   std::vector<TriedWay> ways(1);
   const PlanKey key = keyOf(call);
+  if (key.narrow) return ways;  // where messages are rounded, each way gives other bits
   PlanRequest request = planRequest(shapeOf(call, key));
   request.within = kMostCost;
   TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, state_.calibration, estimatesFor(false)));

@@ -128,7 +128,7 @@ class DdpOf final : public tuttiDdp {
     if (microBatch_ != 0) fail(tuttiInvalidUsage, "shares change between steps");
     const tuttiTraffic_t counted = group_.traffic;
     plan_ = agreeOnSums(group_, microBatches, config_.weight, config_.average != 0, config_.numerics, config_.wire,
-                        dtypeOf<T>());
+                        config_.feedback != 0, dtypeOf<T>());
     group_.traffic = counted;  // not a step's
     build(std::vector<uint32_t>(built_));
   }
@@ -286,7 +286,8 @@ tuttiResult_t tuttiDdpCreate(tuttiDdp_t* ddp, tuttiComm_t comm, const tuttiParam
     }
     Group group(comm, *device);
     compareParameters(group, parameters, n);
-    const SumPlan plan = agreeOnSums(group, c.microBatches, c.weight, c.average != 0, c.numerics, c.wire, dtype);
+    const SumPlan plan =
+        agreeOnSums(group, c.microBatches, c.weight, c.average != 0, c.numerics, c.wire, c.feedback != 0, dtype);
     tuttiComm_t own = nullptr;
     if (group.size() > 1) own = splitFrom(comm, 0, group.rank());
     try {

@@ -19,13 +19,14 @@ uint64_t hashOf(const tuttiParameter_t& p) {
 
 }  // namespace
 
-SumPlan agreeOnSums(Group& group, int microBatches, double weight, bool average, int numerics, int wire,
+SumPlan agreeOnSums(Group& group, int microBatches, double weight, bool average, int numerics, int wire, bool feedback,
                     tuttiDataType_t dtype) {
   const bool invariant = numerics == tuttiNumericsLayoutInvariant;
   require(invariant || numerics == tuttiNumericsFast, "numerics is ", numerics);
   require(wire >= tuttiWireExact && wire <= tuttiWireInt8, "there is no wire format ", wire);
   require(wire == tuttiWireExact || (!invariant && dtype == tuttiFloat32),
           "gradients are rounded on the wire in fast numerics and float32 only");
+  require(!feedback || wire != tuttiWireExact, "feedback is of what rounding takes, and wire is exact");
   require(microBatches >= 0, "microBatches is ", microBatches);
   require(weight >= 0 && std::isfinite(weight) && (!invariant || weight == 1), "weight is ", weight,
           invariant ? "; with layout-invariant numerics it is 1" : "");
@@ -36,7 +37,7 @@ SumPlan agreeOnSums(Group& group, int microBatches, double weight, bool average,
   std::vector<int64_t> pairs;
   for (size_t r = 0; r <= n; ++r) pairs.push_back(static_cast<int64_t>(2 * r));
   group.allGatherHost(all.data(), pairs.data(), tuttiFloat64);
-  SumPlan plan{invariant, static_cast<tuttiWire_t>(wire), {0}, weight, 1};
+  SumPlan plan{invariant, static_cast<tuttiWire_t>(wire), feedback, {0}, weight, 1};
   double sum = 0;
   for (size_t r = 0; r < n; ++r) {
     plan.leafCuts.push_back(plan.leafCuts.back() + static_cast<int64_t>(all[2 * r]));

@@ -16,6 +16,7 @@ namespace tutti::parallel {
 struct SumPlan {
   bool invariant = false;
   tuttiWire_t wire = tuttiWireExact;
+  bool feedback = false;          // what rounding takes from a sum is added to the next one
   std::vector<int64_t> leafCuts;  // micro-batches before each rank, [nRanks + 1]
   double weight = 1;              // of this rank's micro-batches
   double scale = 1;               // of the sum
@@ -24,7 +25,7 @@ struct SumPlan {
 };
 
 /// All ranks' microBatches and weights.  Collective.
-SumPlan agreeOnSums(Group& group, int microBatches, double weight, bool average, int numerics, int wire,
+SumPlan agreeOnSums(Group& group, int microBatches, double weight, bool average, int numerics, int wire, bool feedback,
                     tuttiDataType_t dtype);
 
 /// Throws tuttiInvalidUsage unless all ranks hold the same list; names the first odd rank and parameter.  Collective.
@@ -66,7 +67,8 @@ class FlatGradient {
       scaleVector(*device_, data(), count(), plan_->weight);
       if constexpr (sizeof(T) == 4) {
         if (plan_->wire != tuttiWireExact) {
-          encodedAllReduce(group, plan_->wire, data(), static_cast<int64_t>(count()));
+          encodedAllReduce(group, plan_->wire, data(), static_cast<int64_t>(count()),
+                           plan_->feedback ? &residuals_ : nullptr);
         } else {
           group.allReduce(data(), count(), dtypeOf<T>(), tuttiSum);
         }
@@ -102,6 +104,7 @@ class FlatGradient {
   Device* device_;
   const SumPlan* plan_;
   Array<T> data_;
+  Residuals residuals_;
   std::unique_ptr<LeafCounter<T>> counter_;
 };
 

@@ -31,7 +31,24 @@ void decode(Device& device, tuttiWire_t wire, const unsigned char* from, int64_t
   launch<float, Kernel::Widen>(device, {to, from, static_cast<uint64_t>(n), 0});
 }
 
-void encodedAllReduce(Group& group, tuttiWire_t wire, float* data, int64_t count) {
+namespace {
+
+/// As encode(), of `from` with the residual of the last time, which becomes that of this time; null: none is kept.
+void encodeWith(Device& device, tuttiWire_t wire, float* from, int64_t n, unsigned char* to, Array<float>* residual) {
+  const auto count = static_cast<size_t>(n);
+  if (residual != nullptr && residual->size() == count) addVector<float>(device, from, residual->data(), count);
+  encode(device, wire, from, n, to);
+  if (residual == nullptr) return;
+  Array<float> sent(device, count, Array<float>::Any);
+  decode(device, wire, to, n, sent.data());
+  if (residual->size() != count) *residual = Array<float>(device, count, Array<float>::Any);
+  copyBytes(device, residual->data(), from, count * sizeof(float));
+  launch<float, Kernel::Rest>(device, {residual->data(), sent.data(), static_cast<uint64_t>(n), 0});
+}
+
+}  // namespace
+
+void encodedAllReduce(Group& group, tuttiWire_t wire, float* data, int64_t count, Residuals* residuals) {
   if (group.size() == 1 || count == 0) return;
   Device& device = group.device();
   const int64_t n = group.size(), slice = sliceOf(group, wire, count), bytes = encodedBytes(wire, slice);
@@ -39,14 +56,15 @@ void encodedAllReduce(Group& group, tuttiWire_t wire, float* data, int64_t count
   Array<float> padded = floats(n * slice), sum = floats(slice), one = floats(slice);
   copyBytes(device, padded.data(), data, static_cast<size_t>(count) * sizeof(float));
   Array<unsigned char> out(device, static_cast<size_t>(n * bytes)), in(device, out.size());
-  encode(device, wire, padded.data(), n * slice, out.data());
+  encodeWith(device, wire, padded.data(), n * slice, out.data(), residuals == nullptr ? nullptr : &residuals->vector);
   const std::vector<size_t> counts(static_cast<size_t>(n), static_cast<size_t>(bytes));
   group.allToAll(out.data(), counts, in.data(), counts, tuttiUint8);
   for (int64_t r = 0; r < n; ++r) {
     decode(device, wire, in.data() + r * bytes, slice, one.data());
     addVector<float>(device, sum.data(), one.data(), sum.size());
   }
-  encode(device, wire, sum.data(), slice, out.data() + group.rank() * bytes);
+  encodeWith(device, wire, sum.data(), slice, out.data() + group.rank() * bytes,
+             residuals == nullptr ? nullptr : &residuals->slice);
   std::vector<int64_t> cuts;
   for (int64_t r = 0; r <= n; ++r) cuts.push_back(r * bytes);
   group.allGather(out.data(), cuts.data(), tuttiUint8);

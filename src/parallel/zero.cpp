@@ -375,7 +375,7 @@ tuttiResult_t tuttiZeroCreate(tuttiZero_t* zero, tuttiComm_t comm, const tuttiPa
     const std::vector<int> units = checkedUnits(unitOf, n);
     Group group(comm, *device), replicas(c.replicas, *device);
     compareParameters(group, parameters, n);
-    const SumPlan plan = agreeOnSums(group, c.microBatches, 1, true, c.numerics, tuttiWireExact, dtype);
+    const SumPlan plan = agreeOnSums(group, c.microBatches, 1, true, c.numerics, tuttiWireExact, false, dtype);
     for (int r = 0; r < group.size() && c.stage >= 2; ++r) {
       require(plan.mine(r) == c.microBatches, "stages 2 and 3 sum after each micro-batch: rank ", r, " has ",
               plan.mine(r), ", this one ", c.microBatches);

@@ -155,7 +155,7 @@ CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protoco
   m.oneWay = r.links.intra ? insideNode(r, c, protocol, false) : LinearCost{};
   if (r.links.inter) {
     m.inter = c.at(*r.links.inter, r.links.intra ? interProtocol(r, c) : protocol).cost;
-    m.inter.bandwidthGBps = std::min(m.inter.bandwidthGBps, mostInterGBps(r, c));
+    m.inter.bandwidthGBps = std::min(m.inter.bandwidthGBps, mostInterGBps(r, c)) / r.wireShare;
     m.link = r.links.intra ? slower(m.intra, m.inter) : m.inter;
     m.exchange = r.links.intra ? slower(m.exchange, m.inter) : m.inter;
     m.oneWay = r.links.intra ? slower(m.oneWay, m.inter) : m.inter;

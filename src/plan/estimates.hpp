@@ -79,7 +79,8 @@ class Estimates {
     size_t bytes = 0;  // that the schedules were built for
   };
   using Built = std::tuple<const Algorithm*, Rewrite, std::vector<LevelPart>, bool, size_t>;
-  using Priced = std::tuple<const Algorithm*, Rewrite, Protocol, std::vector<LevelPart>, bool, size_t, bool, int>;
+  using Priced =
+      std::tuple<const Algorithm*, Rewrite, Protocol, std::vector<LevelPart>, bool, size_t, bool, int, double>;
 
   /// A candidate at one of the sizes that are estimated.
   struct Asked {
@@ -96,7 +97,8 @@ class Estimates {
               request.shape.commutative,
               bytes,
               way.joined,
-              request.overrides.nChannels};
+              request.overrides.nChannels,
+              request.wireShare};
     }
   };
   /// Of the request's size, from those of the sizes around it that are estimated.
@@ -137,6 +139,8 @@ class Estimates {
     size_t boardBytes, joinBytes;
     int mostChannels, mostLanes;
     double within;
+    WireFormat wire;
+    double wireShare;
     bool operator==(const Call&) const = default;
   };
   struct Kept {

@@ -89,7 +89,8 @@ std::string reason(const Choice& choice, const char* worker) {
 std::string describe(const Choice& choice) {
   std::string out = cat(choice.name(), ", ", protocolName(choice.protocol), choice.joined ? ", chunks joined" : "");
   if (choice.interProtocol != choice.protocol) out += cat(" (between nodes ", protocolName(choice.interProtocol), ")");
-  return out + cat(", ", choice.nChannels, choice.nChannels == 1 ? " channel" : " channels");
+  out += cat(", ", choice.nChannels, choice.nChannels == 1 ? " channel" : " channels");
+  return choice.wire == WireFormat::Full ? out : cat(out, ", ", wireFormatName(choice.wire), " between hosts");
 }
 
 std::string explain(const PlanRequest& r, const Choice& choice) {

@@ -59,6 +59,12 @@ sim::MessagePrice wirePrice(const PlanRequest& r, const Calibration& c, const Li
   price.sendUs = price.receiveUs = workUs / 2;
   price.latencyUs = link.latencyUs - workUs;
   price.wireUsPerByte = perByte(std::min(link.bandwidthGBps, mostInterGBps(r, c)));
+  if (r.wire != WireFormat::Full) {
+    const double packing = perByte(c.copyGBps) * kPackingWork;
+    price.wireUsPerByte *= r.wireShare;
+    price.sendUsPerByte = price.sendUsPerByte * r.wireShare + packing;
+    price.receiveUsPerByte = price.receiveUsPerByte * r.wireShare + packing;
+  }
   price.gatherUsPerByte = perByte(c.copyGBps);
   return price;
 }
@@ -125,7 +131,9 @@ sim::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protoc
         copiedPrice(r, c, *on, has ? protocol : Protocol::Slots, further.roomBytes);
     sim::MessagePrice& read = prices.direct[level] = direct ? directPrice(r, c, *on, further.readBytes) : copied;
     prices.here[level] = herePrice(r, c, copied, c.at(*on, has ? protocol : Protocol::Slots), further.roomBytes);
-    if (portGBps > 0) copied.wireUsPerByte = read.wireUsPerByte = std::max(copied.wireUsPerByte, perByte(portGBps));
+    if (portGBps <= 0) return;
+    const double portUs = perByte(portGBps) * (on->betweenHosts ? r.wireShare : 1);
+    copied.wireUsPerByte = read.wireUsPerByte = std::max(copied.wireUsPerByte, portUs);
   };
   if (r.levels != nullptr) {
     for (size_t i = 0; i < r.levels->size(); ++i) set(i, (*r.levels)[i].link, (*r.levels)[i].portGBps);

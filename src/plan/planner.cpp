@@ -56,7 +56,18 @@ size_t mostJoinedBytes(const LinkUse& links, size_t slotBytes, const DeviceCosts
   return links.inter || streams ? slotBytes : std::min(slotBytes, kMostInsideHost);
 }
 
+void narrow(PlanRequest* request, WireFormat format, tuttiDataType_t dtype) {
+  if (!isNarrower(format, dtype)) return;
+  request->wire = format;
+  request->wireShare =
+      static_cast<double>(wireBytes(format, kWireBlock)) / static_cast<double>(kWireBlock * dataTypeBytes(dtype));
+}
+
+bool mayNarrow(const Algorithm& a) { return a.collective != Collective::AllReduce || a.sumsOnce; }
+
+// Blocks of rounded numbers begin where values do, so that all messages of a value are rounded alike.
 bool joins(const PlanRequest& r, const Algorithm& a) {
+  if (r.wire != WireFormat::Full) return false;
   const Shape& s = r.shape;
   if (!a.joins || r.joinBytes == 0 || s.bytes == 0 || !s.commutative || publishes(r, a)) return false;
   // No algorithm cuts a vector into more chunks than there are ranks.
@@ -67,7 +78,7 @@ bool joins(const PlanRequest& r, const Algorithm& a) {
 namespace {
 
 /// The cheapest of the table; the first of equals.
-void takeCheapest(Choice* choice) {
+void takeCheapest(WireFormat wire, Choice* choice) {
   const Candidate* best = nullptr;
   for (const Candidate& row : choice->table) {
     if (!row.excluded.empty() || row.atLeast || !std::isfinite(row.costUs)) continue;
@@ -81,6 +92,7 @@ void takeCheapest(Choice* choice) {
   choice->joined = best->joined;
   choice->costUs = best->costUs;
   choice->parts = best->parts;
+  choice->wire = !best->ready && mayNarrow(*best->algorithm) ? wire : WireFormat::Full;
 }
 
 /// Doubling among a number of groups that is no power of two looks different from each of them, so that many ranks
@@ -90,6 +102,13 @@ bool replaceDoubling(std::vector<LevelPart>* parts) {
   if (doubling == parts->end()) return false;
   *doubling = LevelPart::Circulant;
   return true;
+}
+
+/// The request for an algorithm that may not round, or a plan of somebody else's.
+PlanRequest inFull(PlanRequest r) {
+  r.wire = WireFormat::Full;
+  r.wireShare = 1;
+  return r;
 }
 
 /// Every usable protocol with plans that come with their schedules.  Those have the channels that they have.
@@ -144,27 +163,29 @@ int fewerRanks(const Shape& s, int nRanks) {
 class Comparison {
  public:
   Comparison(const PlanRequest& r, const Calibration& c, Estimates* estimates, Choice* choice)
-      : r_(r), c_(c), estimates_(estimates), choice_(choice) {}
+      : r_(r), full_(inFull(r)), c_(c), estimates_(estimates), choice_(choice) {}
 
   /// With a message for each chunk, with messages of several, or both.  Memory is lent chunk by chunk.
   void add(const Algorithm& a, Protocol protocol) {
-    const std::optional<bool>& asked = r_.overrides.joined;
+    const PlanRequest& r = requestFor(a);
+    const std::optional<bool>& asked = r.overrides.joined;
     const bool lends = protocol == Protocol::Direct;
-    if (lends && asked.value_or(false) && !r_.overrides.protocol && joins(r_, a)) return;
-    const bool can = !lends && joins(r_, a);
+    if (lends && asked.value_or(false) && !r.overrides.protocol && joins(r, a)) return;
+    const bool can = !lends && joins(r, a);
     if (!can || !asked.value_or(false)) add(a, protocol, false);
     if (can && asked.value_or(true)) add(a, protocol, true);
   }
 
   void add(const Algorithm& a, Protocol protocol, bool joined) {
-    CostModel model = costModel(r_, c_, protocol);
-    if (publishes(r_, a)) model.link.workShare = LinearCost().workShare;
-    Shape shape = r_.shape;
-    shape.parts = a.chooseParts != nullptr ? a.chooseParts(shape, model) : std::vector<LevelPart>{};
+    const PlanRequest& r = requestFor(a);
+    CostModel model = costModel(r, c_, protocol);
+    if (publishes(r, a)) model.link.workShare = LinearCost().workShare;
+    Shape shape = r.shape;
+    shape.parts = partsFor(r, a, model);
     Candidate row{.algorithm = &a, .protocol = protocol, .nChannels = choice_->nChannels, .parts = shape.parts};
     row.joined = joined;
     row.waits = waitsForReaders(protocol);
-    Asked asked{choice_->table.size(), &r_, estimates_, 1};
+    Asked asked{choice_->table.size(), &r, estimates_, 1};
     bool found = look(asked, &row) || (replaceDoubling(&row.parts) && look(asked, &row));
     if (!found) row.parts = shape.parts;
     found = found || lookAtSome(model, &asked, &row);
@@ -177,10 +198,10 @@ class Comparison {
   /// Without comparing it with others: measurements have done that.
   void addTuned(const Algorithm& a, const TunedWay& way) {
     Candidate row{.algorithm = &a, .protocol = way.protocol, .nChannels = choice_->nChannels, .costUs = way.us};
-    Shape shape = r_.shape;
-    if (a.chooseParts != nullptr) row.parts = a.chooseParts(shape, costModel(r_, c_, way.protocol));
-    row.joined = way.joined && joins(r_, a);
-    look({choice_->table.size(), &r_, estimates_, 1}, &row);  // for its channels
+    const PlanRequest& r = requestFor(a);
+    row.parts = partsFor(r, a, costModel(r, c_, way.protocol));
+    row.joined = way.joined && joins(r, a);
+    look({choice_->table.size(), &r, estimates_, 1}, &row);  // for its channels
     row.costUs = way.us;
     row.atLeast = false;
     row.tuned = true;
@@ -215,6 +236,15 @@ class Comparison {
     double scale;  // of what they say
   };
 
+  const PlanRequest& requestFor(const Algorithm& a) const { return mayNarrow(a) ? r_ : full_; }
+
+  static std::vector<LevelPart> partsFor(const PlanRequest& r, const Algorithm& a, const CostModel& model) {
+    if (a.chooseParts == nullptr) return {};
+    std::vector<LevelPart> parts = a.chooseParts(r.shape, model);
+    if (r.wire != WireFormat::Full && a.sumsOnce) replaceDoubling(&parts);
+    return parts;
+  }
+
   /// Between processes a lent message keeps its sender until the receiver has come to it, which has other messages to
   /// wait for from other hosts: on busy machines that took twice as long as slots, where both were to cost the same.
   bool waitsForReaders(Protocol protocol) const {
@@ -244,15 +274,17 @@ class Comparison {
   /// formula how much more all of them take.
   bool lookAtSome(const CostModel& model, Asked* asked, Candidate* row) {
     const Algorithm& a = *row->algorithm;
-    Shape shape = r_.shape;
+    const PlanRequest& all = requestFor(a);
+    Shape shape = all.shape;
     shape.parts = row->parts;
     for (int n = fewerRanks(shape, shape.nRanks); n > kFewest; n = fewerRanks(shape, n)) {
       if (n > kMost) continue;
-      if (!firsts_.contains(n)) {
-        firsts_[n] = firstsOf(r_, n);
-        if (firsts_[n].levels) firsts_[n].request.levels = &*firsts_[n].levels;
+      const std::pair key(n, all.wire);
+      if (!firsts_.contains(key)) {
+        firsts_[key] = firstsOf(all, n);
+        if (firsts_[key].levels) firsts_[key].request.levels = &*firsts_[key].levels;
       }
-      const PlanRequest& some = firsts_[n].request;
+      const PlanRequest& some = firsts_[key].request;
       Shape someShape = some.shape;
       someShape.parts = row->parts;
       if (!a.supports(someShape)) continue;
@@ -268,11 +300,12 @@ class Comparison {
   static constexpr int kFewest = 16, kMost = 256;
 
   const PlanRequest& r_;
+  const PlanRequest full_;
   const Calibration& c_;
   Estimates* estimates_;
   Choice* choice_;
   std::vector<Asked> open_;
-  std::map<int, Firsts> firsts_;
+  std::map<std::pair<int, WireFormat>, Firsts> firsts_;
 };
 
 /// The way that was measured to be the fastest, if it may be taken.
@@ -316,9 +349,9 @@ Result<Choice> planAnew(const PlanRequest& r, const Calibration& c, Estimates* e
   const std::optional<TunedWay> tuned = usableTuning(r, best);
   if (tuned) comparison.addTuned(*findAlgorithm(r.shape.collective, tuned->algorithm), *tuned);
   if (!tuned || r.wholeTable || r.within > 1) considerAlgorithms(r, &comparison, &best);
-  considerReady(r, c, &best);
+  considerReady(inFull(r), c, &best);
   TUTTI_TRY(comparison.settle());
-  takeCheapest(&best);
+  takeCheapest(r.wire, &best);
   if (best.algorithm == nullptr && !best.ready)
     return invalidUsage(ErrorCode::AlgorithmDoesNotFit, "no algorithm serves ", describe(r.shape));
   best.interProtocol = r.links.intra && r.links.inter ? interProtocol(r, c) : best.protocol;

@@ -14,6 +14,7 @@
 
 #include "algorithms/algorithm.hpp"
 #include "src/base/status.hpp"
+#include "src/base/wire_format.hpp"
 #include "src/cost/calibration.hpp"
 #include "src/cost/device_costs.hpp"
 #include "src/plan/overrides.hpp"
@@ -85,6 +86,11 @@ struct PlanRequest {
   bool wholeTable = false;
   /// What was measured; borrowed.  None: choices go by costs.
   const Tuning* tuning = nullptr;
+  /// What the numbers of the call's messages travel as between hosts, by algorithms that can have that; whose messages
+  /// are then of one chunk.
+  WireFormat wire = WireFormat::Full;
+  /// Bytes there for each byte of the call; 1: Full.
+  double wireShare = 1;
   Overrides overrides;
 };
 
@@ -135,6 +141,8 @@ struct Choice {
   int nChannels = 1;
   /// Shape::messageBytes is to be the request's joinBytes; else 0.
   bool joined = false;
+  /// What messages between hosts travel as: the request's, or Full.
+  WireFormat wire = WireFormat::Full;
   double costUs = 0;
   /// For Shape::parts.
   std::vector<LevelPart> parts;
@@ -158,6 +166,12 @@ Result<Choice> plan(const PlanRequest& request, const Calibration& calibration, 
 /// (tcp loopback, 4 and 8 ranks: 1.2 to 3 times as fast at messages of up to 4 KiB, 0.9 to 2 at 32 KiB, 0.6 to 1 at
 /// 128).  Streams have chunks gathered by copies that take less than a message's operations: a slot.
 size_t mostJoinedBytes(const LinkUse& links, size_t slotBytes, const DeviceCosts* device = nullptr);
+
+/// Has the messages of a call on numbers of this type travel in the format, where they take fewer bytes so.
+void narrow(PlanRequest* request, WireFormat format, tuttiDataType_t dtype);
+
+/// Whether the algorithm's messages may be rounded: of an AllReduce, all ranks must still end with the same bits.
+bool mayNarrow(const Algorithm& algorithm);
 
 /// Whether messages of several chunks are possible for this algorithm and size: it has steps with several, and two fit.
 bool joins(const PlanRequest& request, const Algorithm& algorithm);

@@ -20,6 +20,9 @@ inline constexpr double kMostFurtherRanks = 3;
 /// Where all of a message's latency but the wake-up is system calls.
 inline constexpr double kSystemCallWorkShare = 0.9;
 
+/// Packing a byte for the wire, or unpacking it, takes so many times what copying it takes.
+inline constexpr double kPackingWork = 1;
+
 /// Of a message between hosts, that is work of its ends at the most.
 inline constexpr double kMostWorkShare = 0.8;
 

@@ -190,6 +190,8 @@ ROWS = {
     "TUTTI_DUMP_SIGNAL": [Refused("KILL", "none of HUP, QUIT, USR1")],
     "TUTTI_MONITOR": [Hides("0", "tutti-top will not see this process", also=INFORM | {"XDG_RUNTIME_DIR": "/dev/null"}),
                       Refused("yes", "neither 0 nor 1")],
+    "TUTTI_WIRE": [Shows("bf16", ", bf16 between hosts", [RUN, "-n", "2", "--no-tag", "sh", "-c", 'TUTTI_HOSTID=host$TUTTI_RANK exec "$@"',
+                                                                  "-", *perf("all_reduce", 1)], EXPLAIN), Refused("fp16", "bf16, fp8 or int8")],
     "TUTTI_WAIT": [Shows("block", "waits block, spin -1 us", also=DEBUG), Refused("nap", "spin, yield or block")],
     "TUTTI_SPIN_US": [Shows("7", "waits auto, spin 7 us", also=DEBUG), Refused("-2", "outside -1..")],
     "TUTTI_SLICE_US": [Shows("70", "slices of 70 us", also=DEBUG), Refused("100001", "outside")],

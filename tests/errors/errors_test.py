@@ -60,6 +60,7 @@ ENVIRONMENT = {
     "no-pmix": {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"},
     "address-range": {"TUTTI_IB_ADDR_RANGE": "10.0/8"},
     "wait-unknown": {"TUTTI_WAIT": "nap"},
+    "wire-unknown": {"TUTTI_WIRE": "fp16"},
 }
 
 

@@ -49,12 +49,15 @@ typedef struct {
   int broadcast;    /* 1 (default): rank 0's values go to all when the handle is made */
   size_t bucketBytes; /* at least that much per bucket; 0: where the planner's bandwidth reaches 80 % of its best */
   size_t firstBucketBytes; /* of the first to be ready, which should leave early; 0: min(1 MiB, bucketBytes) */
-  int guard; /* 1: to find mistakes: nothing overlaps, and tuttiDdpFinish refuses gradients that were written after
-                their tuttiDdpGradReady (tuttiInvalidUsage on all ranks).  Default 0 */
+  int guard;    /* 1: to find mistakes: nothing overlaps, and tuttiDdpFinish refuses gradients that were written after
+                   their tuttiDdpGradReady (tuttiInvalidUsage on all ranks).  Default 0 */
+  int feedback; /* 1: what rounding takes from a bucket is kept and added in the next step (error feedback: Seide et al.
+                   2014, Karimireddy et al. 2019); wire is not exact.  It costs memory for the gradients once more, and
+                   an n-th of that.  Begins anew where buckets are rebuilt.  Default 0 */
 } tuttiDdpConfig_t;
 
 #define TUTTI_DDP_CONFIG_INITIALIZER \
-  { sizeof(tuttiDdpConfig_t), tuttiNumericsFast, tuttiWireExact, 1, 1.0, 1, 1, 1, 0, 0, 0 }
+  { sizeof(tuttiDdpConfig_t), tuttiNumericsFast, tuttiWireExact, 1, 1.0, 1, 1, 1, 0, 0, 0, 0 }
 
 /** Collective: makes a private copy of comm, on which a thread of the handle's sends.
  *  parameters  [n]; values are written here if config.broadcast, and not touched later

@@ -18,8 +18,8 @@ class Communicator(Collectives):
     """One rank of a communicator.  One thread at a time may use it; calls release the interpreter.
 
     Options, the same on every rank: blocking, device ("auto", "host", "cuda"), reproducible, timeout (seconds; None: wait
-    for ever), n_channels, min_channels, max_channels, split_share, transports ("shm,tcp"), net_name, name, and of this
-    rank alone wait ("auto", "spin", "yield", "block").
+    for ever), n_channels, min_channels, max_channels, split_share, transports ("shm,tcp"), net_name, name, wire ("full",
+    "bf16", "fp8", "int8"), and of this rank alone wait ("auto", "spin", "yield", "block").
 
     As a context manager it is destroyed at the end, and aborted where the body raises."""
 

@@ -9,9 +9,11 @@ _DEVICES = {"auto": core.TUTTI_DEVICE_AUTO, "host": core.TUTTI_DEVICE_HOST, "cpu
             "cuda": core.TUTTI_DEVICE_CUDA}
 _WAITS = {"auto": core.TUTTI_WAIT_AUTO, "spin": core.TUTTI_WAIT_SPIN, "yield": core.TUTTI_WAIT_YIELD,
           "block": core.TUTTI_WAIT_BLOCK}
+_WIRES = {"full": core.TUTTI_WIRE_FULL, "bf16": core.TUTTI_WIRE_BF16, "fp8": core.TUTTI_WIRE_FP8,
+          "int8": core.TUTTI_WIRE_INT8}
 _FIELDS = {"blocking": "blocking", "device": "device", "reproducible": "reproducible", "timeout": "timeoutMs",
            "n_channels": "nChannels", "split_share": "splitShare", "transports": "transports", "net_name": "netName",
-           "name": "commName", "min_channels": "minChannels", "max_channels": "maxChannels", "wait": "waitMode"}
+           "name": "commName", "min_channels": "minChannels", "max_channels": "maxChannels", "wait": "waitMode", "wire": "wire"}
 
 
 def milliseconds(seconds):
@@ -41,6 +43,8 @@ def make_config(options):
             value = _choice(name, value, _DEVICES)
         elif name == "wait":
             value = _choice(name, value, _WAITS)
+        elif name == "wire":
+            value = _choice(name, value, _WIRES)
         elif name == "timeout":
             value = milliseconds(value)
         elif isinstance(value, str):

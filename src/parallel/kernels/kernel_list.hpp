@@ -39,6 +39,7 @@
   X(LossGradient##Type, LossCall, c.rows * c.columns, lossGradient<T>)
 #define TUTTI_LAYER_KERNELS_OF_ONE_TYPE(X) \
   X(Widen, VectorCall, c.count, widenVector) \
+  X(Rest, VectorCall, c.count, restOfVector) \
   X(EncodeBlocks, VectorCall, c.count, encodeBlocks) \
   X(DecodeBlocks, VectorCall, c.count, decodeBlocks) \
   X(SetInts, IntsCall, c.count, setInts) \

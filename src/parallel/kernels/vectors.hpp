@@ -94,6 +94,17 @@ TUTTI_HD void widenVector(Team team, const VectorCall& c) {
   for (uint64_t i = team.index(); i < c.count; i += team.size()) to[i] = widenBf16(from[i]);
 }
 
+/// out [count] of float -= in; 0 where that is no finite number.
+template <class Team>
+TUTTI_HD void restOfVector(Team team, const VectorCall& c) {
+  float* from = static_cast<float*>(c.out);
+  const float* part = static_cast<const float*>(c.in);
+  for (uint64_t i = team.index(); i < c.count; i += team.size()) {
+    const float rest = from[i] - part[i];
+    from[i] = fabsf(rest) < HUGE_VALF ? rest : 0;
+  }
+}
+
 inline constexpr uint64_t kInt8Block = 256;  // elements under one scale; encoded they follow it
 
 /// Blocks of float, in, as a scale and bytes each, out; count is of blocks.  A thread has a block.

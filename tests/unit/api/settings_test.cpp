@@ -159,6 +159,7 @@ TEST_CASE("a default is refused for what the environment is refused for, and may
       {"TUTTI_DUMP_SIGNAL", {"KILL", "USR2", "none of HUP, QUIT, USR1"}},
       {"TUTTI_MONITOR", {"2", "0", "neither 0 nor 1"}},
       {"TUTTI_WAIT", {"nap", "yield", "spin, yield or block"}},
+      {"TUTTI_WIRE", {"fp16", "int8", "bf16, fp8 or int8"}},
       {"TUTTI_SPIN_US", {"-2", "100", "-1.."}},
       {"TUTTI_SLICE_US", {"1s", "100", "whole number"}},
       {"TUTTI_PORT", {"65536", "4000", "0..65535"}},
@@ -248,6 +249,29 @@ TEST_CASE("a config of a header without waitMode is taken as it is") {
   config.size = offsetof(tuttiConfig_t, waitMode);
   config.waitMode = 77;  // what lies behind it
   CHECK(makeOne(config) == tuttiSuccess);
+}
+
+TEST_CASE("a wire format is one of those that there are, and a config of a header without it is taken as it is") {
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  for (const int wrong : {-1, 4}) {
+    config.wire = wrong;
+    CHECK(makeOne(config) == tuttiInvalidArgument);
+    CHECK(lastErrorHas("config.wire"));
+  }
+  config.size = offsetof(tuttiConfig_t, wire);  // 4 lies behind it
+  CHECK(makeOne(config) == tuttiSuccess);
+  // Ranks of one host round nothing.
+  tuttiConfig_t narrow = TUTTI_CONFIG_INITIALIZER;
+  narrow.wire = TUTTI_WIRE_INT8;
+  CHECK(onRanks(
+            3,
+            [](const Rank& r) -> std::string {
+              std::vector<float> x(20'000, 1 + 0x1p-20f);
+              RANK_TRY(tuttiAllReduce(x.data(), x.data(), x.size(), tuttiFloat32, tuttiSum, r.comm, nullptr));
+              for (const float sum : x) RANK_CHECK(sum == 3 + 0x3p-20f);
+              return "";
+            },
+            &narrow) == "");
 }
 
 TEST_CASE("the number of channels stays within the bounds of the config") {

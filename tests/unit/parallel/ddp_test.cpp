@@ -1,7 +1,9 @@
 // Data parallelism: sums, buckets, bytes, and what it refuses.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -172,6 +174,89 @@ TEST_CASE("weights of samples, and gradients that travel in fewer bytes") {
   }
 }
 
+namespace {
+
+/// SGD on half of the squares of w - goal, where the ranks' gradients of element 0 are large and cancel each other:
+/// with int8 all others round to nothing beside it.  How far the worst of them is from its goal after the last step.
+std::string descend(const Rank& r, const tuttiDdpConfig_t& config, float* worst) {
+  constexpr size_t kElements = 200;
+  constexpr float kRate = 0.02f, kLarge = 1000;
+  std::vector<float> w(kElements, 0), goal(kElements);
+  for (size_t i = 0; i < kElements; ++i) goal[i] = 1 + static_cast<float>(i % 7) * 0.25f;
+  const tuttiParameter_t parameter = {"w", vector(w), 0};
+  tuttiDdp_t ddp = nullptr;
+  LAYER_TRY(tuttiDdpCreate(&ddp, r.comm, &parameter, 1, &config));
+  for (int s = 0; s < 600; ++s) {
+    LAYER_TRY(tuttiDdpBegin(ddp));
+    tuttiTensor_t view;
+    LAYER_TRY(tuttiDdpGradient(ddp, 0, &view));
+    auto* const g = static_cast<float*>(view.data);
+    for (size_t i = 1; i < kElements; ++i) g[i] += w[i] - goal[i];
+    g[0] += r.rank % 2 == 0 ? kLarge : -kLarge;
+    LAYER_TRY(tuttiDdpGradReady(ddp, 0));
+    LAYER_TRY(tuttiDdpFinish(ddp));
+    LAYER_TRY(tuttiDdpGradient(ddp, 0, &view));
+    for (size_t i = 0; i < kElements; ++i) w[i] -= kRate * static_cast<const float*>(view.data)[i];
+  }
+  LAYER_TRY(tuttiDdpDestroy(ddp));
+  *worst = 0;
+  for (size_t i = 1; i < kElements; ++i) *worst = std::max(*worst, std::fabs(w[i] - goal[i]));
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("with error feedback rounded gradients arrive where exact ones do, and without they stall") {
+  struct Row {
+    int wire, feedback;
+    float least, most;
+  };
+  for (const Row& row : {Row{tuttiWireExact, 0, 0, 1e-4f},
+                         {tuttiWireInt8, 0, 1, 3},
+                         {tuttiWireInt8, 1, 0, 0.1f},
+                         {tuttiWireBf16, 1, 0, 1e-3f}}) {
+    CAPTURE(row.wire, row.feedback);
+    for (const int nRanks : {2, 4}) {
+      std::vector<float> worst(static_cast<size_t>(nRanks));
+      tuttiDdpConfig_t c = TUTTI_DDP_CONFIG_INITIALIZER;
+      c.wire = row.wire;
+      c.feedback = row.feedback;
+      CHECK(onRanks(nRanks, [&](const Rank& r) { return descend(r, c, &worst[static_cast<size_t>(r.rank)]); }) == "");
+      for (const float w : worst) CHECK(w == worst[0]);
+      CHECK(worst[0] >= row.least);
+      CHECK(worst[0] <= row.most);
+    }
+  }
+}
+
+TEST_CASE("a gradient that is no number is not kept by error feedback") {
+  CHECK(onRanks(3, [](const Rank& r) -> std::string {
+          std::vector<float> w(600, 1);
+          const tuttiParameter_t parameter = {"w", vector(w), 0};
+          tuttiDdpConfig_t c = TUTTI_DDP_CONFIG_INITIALIZER;
+          c.wire = tuttiWireBf16;
+          c.feedback = 1;
+          tuttiDdp_t ddp = nullptr;
+          LAYER_TRY(tuttiDdpCreate(&ddp, r.comm, &parameter, 1, &c));
+          for (int s = 0; s < 5; ++s) {
+            LAYER_TRY(tuttiDdpBegin(ddp));
+            tuttiTensor_t view;
+            LAYER_TRY(tuttiDdpGradient(ddp, 0, &view));
+            auto* g = static_cast<float*>(view.data);
+            for (size_t i = 0; i < 600; ++i) g[i] += 1.001f;
+            if (r.rank == 1 && s == 2) g[7] = NAN, g[8] = INFINITY;
+            LAYER_TRY(tuttiDdpGradReady(ddp, 0));
+            LAYER_TRY(tuttiDdpFinish(ddp));
+            LAYER_TRY(tuttiDdpGradient(ddp, 0, &view));
+            g = static_cast<float*>(view.data);
+            RANK_CHECK(s == 2 ? std::isnan(g[7]) && std::isinf(g[8]) : std::fabs(g[7] - 1.001f) < 0.01f);
+            for (size_t i = 9; i < 600; ++i) RANK_CHECK(std::fabs(g[i] - 1.001f) < 0.01f);
+          }
+          LAYER_TRY(tuttiDdpDestroy(ddp));
+          return "";
+        }) == "");
+}
+
 TEST_CASE("ranks that hold different parameters are told which, and wrong order is refused") {
   CHECK(onRanks(2, [](const Rank& r) -> std::string {
           Model model;
@@ -196,6 +281,10 @@ TEST_CASE("ranks that hold different parameters are told which, and wrong order 
           bad.wire = tuttiWireBf16;
           bad.numerics = tuttiNumericsLayoutInvariant;
           RANK_CHECK(tuttiDdpCreate(&ddp, r.comm, model.parameters.data(), 5, &bad) == tuttiInvalidArgument);
+          bad = TUTTI_DDP_CONFIG_INITIALIZER;
+          bad.feedback = 1;
+          RANK_CHECK(tuttiDdpCreate(&ddp, r.comm, model.parameters.data(), 5, &bad) == tuttiInvalidArgument);
+          RANK_CHECK(std::strstr(tuttiParallelGetLastError(), "wire is exact"));
           return "";
         }) == "");
 }

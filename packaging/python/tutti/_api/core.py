@@ -2,6 +2,17 @@
 from ctypes import CFUNCTYPE, Structure, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t
 from ctypes import c_uint, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, sizeof
 
+TUTTI_DEVICE_AUTO = 0
+TUTTI_DEVICE_HOST = 1
+TUTTI_DEVICE_CUDA = 2
+TUTTI_WAIT_AUTO = 0
+TUTTI_WAIT_SPIN = 1
+TUTTI_WAIT_YIELD = 2
+TUTTI_WAIT_BLOCK = 3
+TUTTI_WIRE_FULL = 0
+TUTTI_WIRE_BF16 = 1
+TUTTI_WIRE_FP8 = 2
+TUTTI_WIRE_INT8 = 3
 TUTTI_MAJOR = 0
 TUTTI_MINOR = 1
 TUTTI_PATCH = 0
@@ -64,20 +75,13 @@ tuttiNumOps = 10
 tuttiMaxRedOp = 2147483647
 tuttiScalarDevice = 0
 tuttiScalarHostImmediate = 1
-TUTTI_DEVICE_AUTO = 0
-TUTTI_DEVICE_HOST = 1
-TUTTI_DEVICE_CUDA = 2
-TUTTI_WAIT_AUTO = 0
-TUTTI_WAIT_SPIN = 1
-TUTTI_WAIT_YIELD = 2
-TUTTI_WAIT_BLOCK = 3
 
 
 class tuttiConfig_t(Structure):
     _fields_ = [("size", c_size_t), ("magic", c_uint), ("version", c_uint), ("blocking", c_int), ("device", c_int),
         ("reproducible", c_int), ("timeoutMs", c_int), ("nChannels", c_int), ("splitShare", c_int), ("transports",
         c_char_p), ("netName", c_char_p), ("commName", c_char_p), ("minChannels", c_int), ("maxChannels", c_int),
-        ("waitMode", c_int)]
+        ("waitMode", c_int), ("wire", c_int)]
 
 
 tuttiCallAllReduce = 0
@@ -111,7 +115,7 @@ DEFAULTS = {
     tuttiConfig_t: (sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, TUTTI_CONFIG_UNDEF_INT,
         TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT,
         TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_PTR, TUTTI_CONFIG_UNDEF_PTR, TUTTI_CONFIG_UNDEF_PTR,
-        TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT,),
+        TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT,),
     tuttiEstimate_t: (sizeof(tuttiEstimate_t), 0, None, None, 0, 0,),
 }
 

@@ -41,7 +41,7 @@ tuttiWireInt8 = 2
 class tuttiDdpConfig_t(Structure):
     _fields_ = [("size", c_size_t), ("numerics", c_int), ("wire", c_int), ("microBatches", c_int), ("weight",
         c_double), ("average", c_int), ("overlap", c_int), ("broadcast", c_int), ("bucketBytes", c_size_t),
-        ("firstBucketBytes", c_size_t), ("guard", c_int)]
+        ("firstBucketBytes", c_size_t), ("guard", c_int), ("feedback", c_int)]
 
 
 class tuttiDdpReport_t(Structure):
@@ -225,7 +225,7 @@ class tuttiPlan_t(Structure):
 DEFAULTS = {
     tuttiTraffic_t: (sizeof(tuttiTraffic_t), (), (), 0,),
     tuttiGridConfig_t: (sizeof(tuttiGridConfig_t), None,),
-    tuttiDdpConfig_t: (sizeof(tuttiDdpConfig_t), tuttiNumericsFast, tuttiWireExact, 1, 1.0, 1, 1, 1, 0, 0, 0,),
+    tuttiDdpConfig_t: (sizeof(tuttiDdpConfig_t), tuttiNumericsFast, tuttiWireExact, 1, 1.0, 1, 1, 1, 0, 0, 0, 0,),
     tuttiDdpReport_t: (sizeof(tuttiDdpReport_t), 0, 0, 0, 0, 0, tuttiTraffic_t(*(sizeof(tuttiTraffic_t), (), (), 0,)),
         tuttiTraffic_t(*(sizeof(tuttiTraffic_t), (), (), 0,)),),
     tuttiOptimizer_t: (sizeof(tuttiOptimizer_t), tuttiAdamW, 1e-3, 0.9, 0.95, 1e-8, 0.1,),
