@@ -26,6 +26,7 @@ int chosen(const std::vector<verbs::Gid>& gids) {
   return best ? best->index : -1;
 }
 
+constexpr int kSleepUs = 20'000'000;  // a wake-up that is missed shows as a test that takes this long
 constexpr PeerInfo kHere{.rank = 0, .hostId = 1}, kBeside{.rank = 1, .hostId = 1}, kThere{.rank = 2, .hostId = 2};
 
 struct Two {
@@ -108,7 +109,6 @@ TEST_CASE("ports stand in the order of the list that allows them") {
 }
 
 TEST_CASE("an adapter's way to a device counts as NCCL has it") {
-  using verbs::PciDistance;
   struct Row {
     const char *adapter, *device;
     int adapterNode, deviceNode;
@@ -120,7 +120,7 @@ TEST_CASE("an adapter's way to a device counts as NCCL has it") {
            Row{"/0000:17:00.0/0000:18:00.0", "/0000:17:01.0/0000:20:00.0/0000:21:00.0/0000:22:00.0", 0, 0,
                PciDistance::Pxb},
        }) {
-    CHECK(verbs::pciDistance(root + row.adapter, row.adapterNode, root + row.device, row.deviceNode) == row.distance);
+    CHECK(pciDistance(root + row.adapter, row.adapterNode, root + row.device, row.deviceNode) == row.distance);
   }
   for (const Row& row : {
            Row{"/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0", "/sys/devices/pci0000:15/0000:15:02.0/0000:1a:00.0",
@@ -132,9 +132,11 @@ TEST_CASE("an adapter's way to a device counts as NCCL has it") {
            Row{"/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0", "/sys/devices/virtual/net/x", -1, -1,
                PciDistance::Sys},
        }) {
-    CHECK(verbs::pciDistance(row.adapter, row.adapterNode, row.device, row.deviceNode) == row.distance);
+    CHECK(pciDistance(row.adapter, row.adapterNode, row.device, row.deviceNode) == row.distance);
   }
-  CHECK(!verbs::distanceOf("no_such_adapter", "0000:00:00.0"));
+  CHECK(checkDistance("mlx5_0", "/no/such/adapter", "0000:00:00.0", PciDistance::Pix).ok());
+  const Status never = checkDistance("mlx5_0", "/no/such/adapter", "0000:00:00.0", PciDistance::Loc);
+  CHECK(never.message() == "TUTTI_NET_GDR_LEVEL=LOC excludes it");
 }
 
 TEST_CASE("ranks of a host take ports by turns, near ones first, unless a list says in which order") {
@@ -310,7 +312,6 @@ TEST_CASE("many endpoints share one completion queue, which grows") {
 // A look takes 16 completions at most from the queue; messages of this size are not found otherwise.
 TEST_CASE("what a look at one endpoint finds for another ends the sleep that follows") {
   NEEDS_DEVICE();
-  constexpr int kSleepUs = 20'000'000;  // a wake-up that is missed shows as a test that takes this long
   Two two({.slots = 4, .slotBytes = 4096}, {.slots = 4, .slotBytes = 4096});
   std::vector<Pair> pairs;
   for (int lane = 0; lane < 5; ++lane) {
