@@ -338,6 +338,61 @@ TEST_CASE("what a look at one endpoint finds for another ends the sleep that fol
   CHECK(*last.receive(out.data(), {out.size(), callNumber(1)}));
 }
 
+TEST_CASE("small messages to a rank that waits awake complete nothing there, until it sleeps") {
+  NEEDS_DEVICE();
+  Two two({}, {});
+  Result<Pair> pair = connectBoth(two.transports, 0);
+  REQUIRE(pair.ok());
+  Endpoint &here = pair->first(), &there = pair->second();
+  Transport& waits = *two.transports[1];
+  Sleeper& sleeper = *waits.sleeper();
+  std::byte out{1}, in{0};
+  uint32_t number = 0;
+  const auto nothingYet = [&] { return !*there.receive(&in, {1, callNumber(number)}); };
+  const auto arrives = [&](Endpoint& at) {
+    return *awaitValue([&] { return at.receive(&in, {1, callNumber(number)}); }, Deadline::inMs(10'000), "a message");
+  };
+  /// Whether something completes at the receiver when a message has come.
+  const auto completes = [&] {
+    out = static_cast<std::byte>(++number);
+    while (waits.progress()) continue;
+    REQUIRE(*here.send(&out, 1, callNumber(number)));
+    const Deadline soon = Deadline::inMs(10'000);
+    while (!there.pending() && !soon.passed()) sched_yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // what completes does so after it is there
+    const bool some = waits.progress();
+    REQUIRE(arrives(there));
+    CHECK(in == out);
+    return some;
+  };
+  const auto answers = [&] {
+    REQUIRE(*there.send(&out, 1, callNumber(number)));
+    REQUIRE(arrives(here));
+  };
+  CHECK(completes());
+  for (int look = 0; look < 1000; ++look) REQUIRE(nothingYet());
+  CHECK(completes());  // the sender does not know yet
+  answers();
+  for (int times = 0; times < 40; ++times) CHECK_FALSE(completes());  // more than there are slots
+  sleeper.prepare();
+  sleeper.cancel();
+  for (const Deadline heard = Deadline::inMs(50); !heard.passed();) two.transports[0]->progress();
+  CHECK(completes());
+  answers();
+  CHECK(completes());  // it has not waited awake since
+  const Deadline late = Deadline::inMs(kSleepUs / 1000);
+  sleeper.prepare();
+  REQUIRE(nothingYet());
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    (void)here.send(&out, 1, callNumber(number));
+  });
+  sleeper.sleep(kSleepUs);
+  other.join();
+  CHECK_FALSE(late.passed());
+  CHECK(arrives(there));
+}
+
 TEST_CASE("what shows that a small message is in its slot depends on every bit of it") {
   const std::vector<std::byte> payload(verbs::kMostCheckedBytes, std::byte{0x5a});
   verbs::Header header{.call = {1, 2}, .bytes = 3, .released = 4, .pieces = 5, .lent = 1, .number = 6};

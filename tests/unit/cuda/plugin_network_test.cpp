@@ -229,6 +229,28 @@ TEST_CASE("memory that a plugin does not take is staged by the host, and the log
   checkTidy(9);
 }
 
+TEST_CASE("a flush that fails ends the call by the plugin's name") {
+  {
+    const Gpu gpu("devices=2;flush=1");
+    const Variable fault("NET_PLUGIN_FAULT", "iflush");
+    const std::string why = onHosts(12, "ab", [&](const Rank& r, GpuRank* own) -> std::string {
+      const DeviceFloats x(*own, 30'001);
+      x.fill(1);
+      RANK_TRY(tuttiAllReduce(x.data(), x.data(), 30'001, tuttiFloat, tuttiSum, r.comm, own->asTutti()));
+      tuttiResult_t seen = tuttiSuccess;
+      for (const Deadline last = Deadline::inMs(20'000); seen == tuttiSuccess && !last.passed();) {
+        RANK_TRY(tuttiCommGetAsyncError(r.comm, &seen));
+        cuda::pauseBetweenLooks();
+      }
+      (void)own->synchronize();
+      return tuttiGetLastError(r.comm);
+    });
+    CAPTURE(why);
+    CHECK(why.find("iflush gave ncclSystemError (nothing answers)") != std::string::npos);
+  }
+  CHECK(netPluginCount(12, "Complaints") == 0);
+}
+
 TEST_CASE("a rank that ends in the middle of a call leaves no plugin behind that writes its memory") {
   constexpr size_t kCount = 3'000'000;
   {
