@@ -32,8 +32,15 @@ class AdapterAccess {
   virtual ~AdapterAccess() = default;
   /// "0000:1b:00.0", where the device is on PCI.
   virtual std::string busId() const = 0;
+  /// What whoever drives the adapter asks of the system; a network plugin may have ways of its own.
+  struct Needs {
+    bool registering = true;  // of the device's memory by the kernel
+    bool flush = true;        // of what adapters have written, by the driver, where the device does not order it
+  };
   /// Whether adapters may have the device's memory at all.  Errors: InvalidUsage, a clause that says why not.
-  virtual Status check() const = 0;
+  virtual Status check(Needs needs) const = 0;
+  /// Whether what adapters have written is there for the device in their order, without any flush.
+  virtual bool ordersWrites() const = 0;
   /// The kernel knows the device's memory by its addresses, so that it is registered like the host's (nvidia-peermem).
   virtual bool byAddress() const = 0;
   /// The memory begins `offset` bytes behind the begin of what `fd` stands for, whole pages.

@@ -97,6 +97,10 @@ class Endpoint {
   /// From how many bytes on a message in any memory is offered, as both ends know: it need not be cut into slots.
   virtual size_t leastWholeBytes() const { return SIZE_MAX; }
 
+  /// Whether nothing that was sent needs further calls of this rank to leave: else Transport::progress() is to be
+  /// called until it says so, also after the call that sent it.
+  virtual bool hasLeft() const { return true; }
+
   /// Where messages to this peer and others can be written once for all; null where there is no such thing.
   virtual Outbox* outbox() { return nullptr; }
 

@@ -131,17 +131,24 @@ Result<std::unique_ptr<ProgressQueue>> ProgressQueue::create() {
   return std::unique_ptr<ProgressQueue>(new ProgressQueue(std::move(engine)));
 }
 
-ProgressQueue::~ProgressQueue() { (void)synchronize(); }
+ProgressQueue::~ProgressQueue() { endLingering(); }
 
 Status ProgressQueue::synchronize() {
   std::unique_lock lock(engine_->mutex);
-  engine_->emptied.wait(lock, [this] { return !listed_; });
+  engine_->emptied.wait(lock, [this] { return !listed_ || lingering_; });
   return std::exchange(error_, Status());
+}
+
+void ProgressQueue::endLingering() {
+  std::unique_lock lock(engine_->mutex);
+  lingers_ = false;
+  engine_->emptied.wait(lock, [this] { return !listed_; });
 }
 
 void ProgressQueue::enqueue(std::unique_ptr<ProgressJob> job, Order order) {
   const std::lock_guard lock(engine_->mutex);
   jobs_.push_back({std::move(job), order});
+  lingering_ = false;
   if (!std::exchange(listed_, true)) engine_->list(this);
 }
 
@@ -168,9 +175,20 @@ ProgressQueue::State ProgressQueue::beginNext(Drive* drive) {
     if (!begun) nextLookNs_ = nowNs() + kLookNs;
     lock.lock();
   }
-  listed_ = false;
+  if (goOnLingering(&lock)) return State::Waits;
+  listed_ = lingering_ = false;
   engine_->emptied.notify_all();
   return State::Empty;
+}
+
+/// Whether it has to be done again, as long as there are no jobs.
+bool ProgressQueue::goOnLingering(std::unique_lock<std::mutex>* lock) {
+  if (!lingers_ || linger_ == nullptr) return false;
+  if (!std::exchange(lingering_, true)) engine_->emptied.notify_all();
+  lock->unlock();
+  const bool more = linger_();
+  lock->lock();
+  return (more && lingers_) || !jobs_.empty();
 }
 
 /// Whether it has begun; it may be over then.

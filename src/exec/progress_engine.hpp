@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -50,6 +51,11 @@ class ProgressQueue {
   void enqueue(std::unique_ptr<ProgressJob> job, Order order = Order::InTurn);
   /// Waits until no job is left; the first error of one since the last call.
   Status synchronize();
+  /// `goOn` is called again and again, by the engine's thread, whenever there has been a job and none is left, until it
+  /// says that there is nothing more to do.  Before the first job.
+  void linger(std::function<bool()> goOn) { linger_ = std::move(goOn); }
+  /// Waits as synchronize(), and for the call of it that is under way; there are no more.
+  void endLingering();
 
  private:
   friend class ProgressEngine;
@@ -61,17 +67,21 @@ class ProgressQueue {
   explicit ProgressQueue(std::shared_ptr<ProgressEngine> engine) : engine_(std::move(engine)) {}
   State advance(Drive* drive);
   State beginNext(Drive* drive);
+  bool goOnLingering(std::unique_lock<std::mutex>* lock);
   bool tryBegin(std::list<Waiting>::iterator head, Drive* drive);
   void finish(const Status& result);
 
   std::shared_ptr<ProgressEngine> engine_;
   // Of the engine's thread.
   std::unique_ptr<ProgressJob> running_;
-  DrivenTask* task_ = nullptr;  // its
-  int64_t nextLookNs_ = 0;      // at whether a job can begin
+  DrivenTask* task_ = nullptr;    // its
+  int64_t nextLookNs_ = 0;        // at whether a job can begin
+  std::function<bool()> linger_;  // may be empty
   // Under the engine's lock.
   std::list<Waiting> jobs_;
-  bool listed_ = false;  // the engine has it, or is about to
+  bool listed_ = false;     // the engine has it, or is about to
+  bool lingering_ = false;  // it is listed for that alone
+  bool lingers_ = true;     // may do so
   Status error_;
 };
 

@@ -49,7 +49,7 @@ std::string lack(const ncclnet::Options& options) {
   if (link.ok()) return "";
   CHECK(link.status().code() == tuttiInvalidUsage);
   CHECK(transport.reach(kBeside, kThere).value().key == "ncclnet-remote");
-  CHECK(transport.beginConnect(1, "ncclnet1 x", 0)->poll().status().message() == link.status().message());
+  CHECK(transport.beginConnect(1, "ncclnet2 x", 0)->poll().status().message() == link.status().message());
   return link.status().message();
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("a plugin of every version is found and joins ranks, of a host and of 
     LoopbackStreams streams(AF_INET, 0);
     LoopbackStreams::Of view(streams, 0);
     const NcclnetTransport transport(view, 0, with(netPluginPath(version)));
-    CHECK(transport.address() == "ncclnet1 Sockets for tests");
+    CHECK(transport.address() == "ncclnet2 Sockets for tests");
     CHECK(transport.reach(kHere, kBeside).value().key == "ncclnet-local");
     CHECK(transport.reach(kHere, kThere).value().key == "ncclnet-remote");
     CHECK_FALSE(transport.reach(kHere, kHere).ok());
@@ -123,7 +123,7 @@ TEST_CASE("a plugin that fails says by which call, and what it had to say") {
                         {"none", {"Sockets for tests v11 finds no device"}},
                         {"many", {"says that it has 2000000000 devices"}},
                         {"gpu", {"has no device for host memory; it has 0 gpu0 (not for memory of the host)"}},
-                        {"short", {"1 net0 (for messages of 1000 bytes; TUTTI_SLOT_BYTES needs 4128)"}}};
+                        {"short", {"1 net0 (for messages of 1000 bytes; TUTTI_SLOT_BYTES needs 4136)"}}};
   for (const Case& c : cases) {
     CAPTURE(c.fault);
     const Variable fault("NET_PLUGIN_FAULT", c.fault);
@@ -168,7 +168,7 @@ TEST_CASE("slots of two sizes and plugins of two kinds are errors that name the 
     CHECK(status.code() == tuttiInvalidUsage);
     CHECK(status.message().find("TUTTI_SLOT_BYTES is ") != std::string::npos);
   }
-  const PendingEndpoint other = sizes.transports[0]->beginConnect(1, "ncclnet1 AWS Libfabric", 0);
+  const PendingEndpoint other = sizes.transports[0]->beginConnect(1, "ncclnet2 AWS Libfabric", 0);
   checkSays(other->poll().status().message(),
             {"TUTTI_NET_PLUGIN is Sockets for tests here and AWS Libfabric on rank 1"});
   const PendingEndpoint none = sizes.transports[0]->beginConnect(1, "", 0);
@@ -339,8 +339,19 @@ TEST_CASE("what a peer or its plugin says is judged before it counts") {
   for (const Row& row : rows) {
     CAPTURE(row.bytes, row.number, row.came);
     const ncclnet::Header header{.bytes = row.bytes, .call = {}, .number = row.number};
-    CHECK(ncclnet::judge(header, row.came, 4096, 3) == row.is);
+    CHECK(ncclnet::judge(header, row.came, 4096, 3, false) == row.is);
   }
+  const auto apart = [](uint64_t bytes, uint64_t isApart, size_t came, bool mayBe) {
+    const ncclnet::Header header{.bytes = bytes, .call = {}, .number = 4, .apart = isApart};
+    return ncclnet::judge(header, came, 4096, 3, mayBe);
+  };
+  CHECK(apart(16, 1, kHead, true) == Incoming::Next);
+  CHECK(apart(0, 0, kHead, true) == Incoming::Next);
+  CHECK(apart(16, 0, kHead + 16, true) == Incoming::Odd);  // it should have come apart
+  CHECK(apart(16, 1, kHead, false) == Incoming::Odd);      // nobody takes it apart
+  CHECK(apart(4097, 1, kHead, true) == Incoming::Odd);     // no slot has room for it
+  CHECK(apart(16, 1, kHead + 16, true) == Incoming::Odd);  // it has come twice
+  CHECK(apart(16, 2, kHead, true) == Incoming::Odd);       // that is neither
   CHECK(ncclnet::canBe({.messages = 7, .receives = 3 + ncclnet::kMostRequests}, 3));
   CHECK_FALSE(ncclnet::canBe({.messages = 7, .receives = 4 + ncclnet::kMostRequests}, 3));
   CHECK_FALSE(ncclnet::canBe({.messages = 0, .receives = UINT64_MAX}, 3));

@@ -272,7 +272,8 @@ namespace {
 /// A device whose memory is the host's.
 struct SomeDevice : AdapterAccess {
   std::string busId() const override { return "0000:1b:00.0"; }
-  Status check() const override { return {}; }
+  Status check(Needs) const override { return {}; }
+  bool ordersWrites() const override { return true; }
   bool byAddress() const override { return false; }
   Result<DmaBuf> dmaBuf(const Memory&) const override { return invalidUsage("the device has none"); }
 };

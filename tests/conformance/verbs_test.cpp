@@ -26,6 +26,7 @@ int chosen(const std::vector<verbs::Gid>& gids) {
   return best ? best->index : -1;
 }
 
+constexpr int kSleepUs = 20'000'000;  // a wake-up that is missed shows as a test that takes this long
 constexpr PeerInfo kHere{.rank = 0, .hostId = 1}, kBeside{.rank = 1, .hostId = 1}, kThere{.rank = 2, .hostId = 2};
 
 struct Two {
@@ -108,7 +109,6 @@ TEST_CASE("ports stand in the order of the list that allows them") {
 }
 
 TEST_CASE("an adapter's way to a device counts as NCCL has it") {
-  using verbs::PciDistance;
   struct Row {
     const char *adapter, *device;
     int adapterNode, deviceNode;
@@ -120,7 +120,7 @@ TEST_CASE("an adapter's way to a device counts as NCCL has it") {
            Row{"/0000:17:00.0/0000:18:00.0", "/0000:17:01.0/0000:20:00.0/0000:21:00.0/0000:22:00.0", 0, 0,
                PciDistance::Pxb},
        }) {
-    CHECK(verbs::pciDistance(root + row.adapter, row.adapterNode, root + row.device, row.deviceNode) == row.distance);
+    CHECK(pciDistance(root + row.adapter, row.adapterNode, root + row.device, row.deviceNode) == row.distance);
   }
   for (const Row& row : {
            Row{"/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0", "/sys/devices/pci0000:15/0000:15:02.0/0000:1a:00.0",
@@ -132,9 +132,11 @@ TEST_CASE("an adapter's way to a device counts as NCCL has it") {
            Row{"/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0", "/sys/devices/virtual/net/x", -1, -1,
                PciDistance::Sys},
        }) {
-    CHECK(verbs::pciDistance(row.adapter, row.adapterNode, row.device, row.deviceNode) == row.distance);
+    CHECK(pciDistance(row.adapter, row.adapterNode, row.device, row.deviceNode) == row.distance);
   }
-  CHECK(!verbs::distanceOf("no_such_adapter", "0000:00:00.0"));
+  CHECK(checkDistance("mlx5_0", "/no/such/adapter", "0000:00:00.0", PciDistance::Pix).ok());
+  const Status never = checkDistance("mlx5_0", "/no/such/adapter", "0000:00:00.0", PciDistance::Loc);
+  CHECK(never.message() == "TUTTI_NET_GDR_LEVEL=LOC excludes it");
 }
 
 TEST_CASE("ranks of a host take ports by turns, near ones first, unless a list says in which order") {
@@ -310,7 +312,6 @@ TEST_CASE("many endpoints share one completion queue, which grows") {
 // A look takes 16 completions at most from the queue; messages of this size are not found otherwise.
 TEST_CASE("what a look at one endpoint finds for another ends the sleep that follows") {
   NEEDS_DEVICE();
-  constexpr int kSleepUs = 20'000'000;  // a wake-up that is missed shows as a test that takes this long
   Two two({.slots = 4, .slotBytes = 4096}, {.slots = 4, .slotBytes = 4096});
   std::vector<Pair> pairs;
   for (int lane = 0; lane < 5; ++lane) {
@@ -335,6 +336,61 @@ TEST_CASE("what a look at one endpoint finds for another ends the sleep that fol
   sleeper.sleep(kSleepUs);
   CHECK_FALSE(late.passed());
   CHECK(*last.receive(out.data(), {out.size(), callNumber(1)}));
+}
+
+TEST_CASE("small messages to a rank that waits awake complete nothing there, until it sleeps") {
+  NEEDS_DEVICE();
+  Two two({}, {});
+  Result<Pair> pair = connectBoth(two.transports, 0);
+  REQUIRE(pair.ok());
+  Endpoint &here = pair->first(), &there = pair->second();
+  Transport& waits = *two.transports[1];
+  Sleeper& sleeper = *waits.sleeper();
+  std::byte out{1}, in{0};
+  uint32_t number = 0;
+  const auto nothingYet = [&] { return !*there.receive(&in, {1, callNumber(number)}); };
+  const auto arrives = [&](Endpoint& at) {
+    return *awaitValue([&] { return at.receive(&in, {1, callNumber(number)}); }, Deadline::inMs(10'000), "a message");
+  };
+  /// Whether something completes at the receiver when a message has come.
+  const auto completes = [&] {
+    out = static_cast<std::byte>(++number);
+    while (waits.progress()) continue;
+    REQUIRE(*here.send(&out, 1, callNumber(number)));
+    const Deadline soon = Deadline::inMs(10'000);
+    while (!there.pending() && !soon.passed()) sched_yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // what completes does so after it is there
+    const bool some = waits.progress();
+    REQUIRE(arrives(there));
+    CHECK(in == out);
+    return some;
+  };
+  const auto answers = [&] {
+    REQUIRE(*there.send(&out, 1, callNumber(number)));
+    REQUIRE(arrives(here));
+  };
+  CHECK(completes());
+  for (int look = 0; look < 1000; ++look) REQUIRE(nothingYet());
+  CHECK(completes());  // the sender does not know yet
+  answers();
+  for (int times = 0; times < 40; ++times) CHECK_FALSE(completes());  // more than there are slots
+  sleeper.prepare();
+  sleeper.cancel();
+  for (const Deadline heard = Deadline::inMs(50); !heard.passed();) two.transports[0]->progress();
+  CHECK(completes());
+  answers();
+  CHECK(completes());  // it has not waited awake since
+  const Deadline late = Deadline::inMs(kSleepUs / 1000);
+  sleeper.prepare();
+  REQUIRE(nothingYet());
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    (void)here.send(&out, 1, callNumber(number));
+  });
+  sleeper.sleep(kSleepUs);
+  other.join();
+  CHECK_FALSE(late.passed());
+  CHECK(arrives(there));
 }
 
 TEST_CASE("what shows that a small message is in its slot depends on every bit of it") {

@@ -34,9 +34,10 @@ class InputNet final : public Net {
   }
   Code getProperties(int, DeviceProperties* into) override {
     if (input_.byte() < 192) {
-      *into = {"net", kHostMemory, kHostDevice, size_t{1} << 20};
+      *into = {"net", kHostMemory, kHostDevice, size_t{1} << 20, "", false};
     } else {
-      *into = {std::string(input_.some(200)), input_.value<int>(), input_.value<int>(), input_.value<size_t>()};
+      *into = {std::string(input_.some(200)), input_.value<int>(),          input_.value<int>(),
+               input_.value<size_t>(),        std::string(input_.some(20)), input_.byte() % 2 != 0};
     }
     return code();
   }
@@ -55,8 +56,17 @@ class InputNet final : public Net {
     *comm = some();
     return code();
   }
-  Code regMr(void*, void*, size_t, void** memory) override {
+  Code regMr(void*, void*, size_t, int, void** memory) override {
     *memory = some();
+    return code();
+  }
+  Code regMrDmaBuf(void*, void*, size_t, uint64_t, int, void** memory) override {
+    *memory = some();
+    return code();
+  }
+  bool hasFlush() const override { return true; }
+  Code iflush(void*, void*, size_t, void*, void** request) override {
+    *request = some();
     return code();
   }
   Code deregMr(void*, void*) override { return code(); }

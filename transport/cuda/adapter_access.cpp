@@ -27,17 +27,18 @@ CudaAdapterAccess::CudaAdapterAccess(std::shared_ptr<const CudaDevice> device)
       rdma_(attribute(*device_, kAttributeRdma) != 0),
       dmaBuf_(attribute(*device_, kAttributeDmaBuf) != 0),
       byAddress_(hasPeerMemoryModule()),
-      flushes_(ordersWrites(*device_) || (attribute(*device_, kAttributeRdmaFlushes) & kFlushByHost) != 0) {}
+      ordersWrites_(tutti::cuda::ordersWrites(*device_)),
+      flushes_((attribute(*device_, kAttributeRdmaFlushes) & kFlushByHost) != 0) {}
 
-Status CudaAdapterAccess::check() const {
+Status CudaAdapterAccess::check(Needs needs) const {
   const auto name = [this] { return cat("CUDA device ", device_->ordinal()); };
   if (!rdma_)
     return invalidUsage(ErrorCode::GpuDirect, name(),
                         " does not let adapters read and write its memory (GPUDirect RDMA)");
-  if (!flushes_)
+  if (needs.flush && !ordersWrites_ && !flushes_)
     return invalidUsage(ErrorCode::GpuDirect, name(),
                         " has no flush of what adapters have written (cuFlushGPUDirectRDMAWrites)");
-  if (dmaBuf_ || byAddress_) return {};
+  if (!needs.registering || dmaBuf_ || byAddress_) return {};
   return invalidUsage(ErrorCode::GpuDirect, name(),
                       " has no DMA-BUF, and the kernel no module nvidia_peermem (modprobe nvidia-peermem)");
 }

@@ -18,14 +18,15 @@ class CudaAdapterAccess final : public AdapterAccess {
   explicit CudaAdapterAccess(std::shared_ptr<const CudaDevice> device);
 
   std::string busId() const override { return device_->busId(); }
-  Status check() const override;
+  Status check(Needs needs) const override;
+  bool ordersWrites() const override { return ordersWrites_; }
   bool byAddress() const override { return byAddress_; }
   Result<DmaBuf> dmaBuf(const Memory& memory) const override;
 
  private:
   std::shared_ptr<const CudaDevice> device_;
   bool rdma_ = false, dmaBuf_ = false, byAddress_ = false;
-  bool flushes_ = false;  // visible in time, by the device's order or by a flush
+  bool ordersWrites_ = false, flushes_ = false;  // so that writes are visible in time
 };
 
 /// Makes what adapters have written visible to what a device does from now on, where that needs a flush.

@@ -117,6 +117,7 @@ Result<StagedEndpoint::Way> StagedEndpoint::beginLent(const std::byte* data, siz
     adapter_.slots->want(1);
     return Way::Host;
   }
+  if (!host_->takes(next.slot.data(), bytes)) return Way::Host;
   TUTTI_TRY(prepareEvent(&next.copied));
   TUTTI_TRY(ops_.copy(next.slot.data(), data, bytes));
   TUTTI_TRY(mark(&next.copied));
@@ -223,9 +224,8 @@ Result<StagedEndpoint::Way> StagedEndpoint::beginReceive(const std::byte* dst, s
     return Way::Straight;
   }
   if (!slotIn_) slotIn_ = adapter_.slots->take();
-  if (slotIn_) return Way::Slot;
-  adapter_.slots->want(1);
-  return Way::Host;
+  if (!slotIn_) adapter_.slots->want(1);
+  return slotIn_ && host_->takes(slotIn_.data(), bytes) ? Way::Slot : Way::Host;
 }
 
 // What comes is flushed before anything that reads it is enqueued.

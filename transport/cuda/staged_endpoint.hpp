@@ -70,6 +70,7 @@ class StagedEndpoint : public Endpoint {
   void release() override { peeked_ = false; }
   Result<bool> receive(std::byte* dst, const Expect& expect) override;
   std::optional<Fingerprint> pending() const override { return host_->pending(); }
+  bool hasLeft() const override { return host_->hasLeft(); }
 
   /// Adapters: whether they know the memory, which they then read where it lies.
   bool takes(const std::byte* data, size_t bytes) const override {

@@ -11,8 +11,11 @@ namespace tutti::ncclnet {
 
 /// ncclResult_t; 0 is success.
 using Code = int;
-inline constexpr Code kSuccess = 0;
-inline constexpr int kHostMemory = 1;  // of what a device can reach, and of what is registered
+inline constexpr Code kSuccess = 0, kInvalidUsage = 5;
+// Kinds of memory that a device can reach; the first two also of what is registered.
+inline constexpr int kHostMemory = 1;
+inline constexpr int kCudaMemory = 2;
+inline constexpr int kByDmaBuf = 4;
 inline constexpr int kHostDevice = 0;  // a device whose messages need no code on GPUs
 inline constexpr size_t kHandleBytes = 128;
 /// Requests that may be under way on one comm.

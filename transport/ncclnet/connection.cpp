@@ -16,27 +16,31 @@ namespace {
 
 constexpr uint32_t kLooksPerStream = 64;  // a look at the peer's stream is a system call
 constexpr size_t kPage = 4096;
-constexpr std::byte kUntouched{0xA7};
 
 }  // namespace
 
-Connection::Connection(int peer, std::shared_ptr<Plugin> plugin, const Options& options, Fd stream)
+Connection::Connection(int peer, std::shared_ptr<Plugin> plugin, const Options& options, Fd stream, OnDevice onDevice)
     : peer_(peer),
       plugin_(std::move(plugin)),
       net_(plugin_->net()),
       stream_(std::move(stream)),
       slots_(std::min(options.slots, kMostRequests)),
       stride_((kHeaderBytes + options.slotBytes + kPage - 1) / kPage * kPage),
+      comms_(peer, plugin_),
+      onDevice_(onDevice),
       sends_(slots_),
-      receives_(slots_) {
+      receives_(slots_),
+      payloadOf_(slots_),
+      fetches_(slots_) {
   card_.slotBytes = options.slotBytes;
+  card_.onDevice = onDevice == OnDevice::No ? 0 : 1;
 }
 
 Result<std::unique_ptr<Connection>> Connection::create(int peer, std::shared_ptr<Plugin> plugin, const Options& options,
-                                                       Fd stream) {
-  std::unique_ptr<Connection> made(new Connection(peer, std::move(plugin), options, std::move(stream)));
+                                                       Fd stream, OnDevice onDevice) {
+  std::unique_ptr<Connection> made(new Connection(peer, std::move(plugin), options, std::move(stream), onDevice));
   TUTTI_TRY(made->allocate());
-  TUTTI_TRY(made->listen());
+  TUTTI_ASSIGN(made->card_.handle, made->comms_.listen());
   return made;
 }
 
@@ -48,31 +52,12 @@ Status Connection::allocate() {
   return {};
 }
 
-// A handle that is too long shows behind the bytes that there are for it.
-Status Connection::listen() {
-  std::array<std::byte, 8 * kHandleBytes> handle;
-  std::fill(handle.begin(), handle.begin() + kHandleBytes, std::byte{0});
-  std::fill(handle.begin() + kHandleBytes, handle.end(), kUntouched);
-  const Code code = net_.listen(plugin_->device(), handle.data(), &listen_);
-  if (code != kSuccess || listen_ == nullptr)
-    return systemError(ErrorCode::NetPluginRefused, plugin_->describe(), ": ", Plugin::complaint("listen", code),
-                       listen_ ? "" : " and no comm");
-  if (!std::all_of(handle.begin() + kHandleBytes, handle.end(), [](std::byte b) { return b == kUntouched; }))
-    return systemError(ErrorCode::NetPluginRefused, plugin_->describe(), ": listen wrote a handle of more than ",
-                       kHandleBytes, " bytes");
-  std::copy_n(handle.begin(), kHandleBytes, card_.handle.begin());
-  return {};
-}
-
 Result<bool> Connection::connect(Card* theirs) {
   TUTTI_TRY(checkCard(card_, *theirs, peer_));
-  Code code = kSuccess;
-  if (send_ == nullptr) code = net_.connect(plugin_->device(), theirs->handle.data(), &send_);
-  if (code != kSuccess) return remoteError(ErrorCode::CannotReach, who(), ": ", Plugin::complaint("connect", code));
-  if (receive_ == nullptr) code = net_.accept(listen_, &receive_);
-  if (code != kSuccess) return remoteError(ErrorCode::CannotReach, who(), ": ", Plugin::complaint("accept", code));
-  if (send_ == nullptr || receive_ == nullptr) return false;
-  (void)net_.closeListen(std::exchange(listen_, nullptr));
+  if (up_) return true;
+  TUTTI_ASSIGN(const bool connected, comms_.connect(&theirs->handle));
+  if (!connected) return false;
+  theirsOnDevice_ = theirs->onDevice == 1;
   TUTTI_TRY(registerSlots());
   up_ = true;
   (void)driveReceives();  // what the peer sends first finds room
@@ -80,10 +65,23 @@ Result<bool> Connection::connect(Card* theirs) {
   return true;
 }
 
+Result<PayloadCard> Connection::listenForPayloads() {
+  payloads_ = std::make_shared<Payloads>(peer_, plugin_, onDevice_ == OnDevice::Flushed);
+  PayloadCard card;
+  TUTTI_ASSIGN(card.handle, payloads_->listen());
+  return card;
+}
+
+Result<bool> Connection::connectPayloads(PayloadCard* theirs) {
+  TUTTI_ASSIGN(const bool up, payloads_->connect(&theirs->handle));
+  if (up) TUTTI_TRY(payloads_->registerSlots(memory_ + slots_ * stride_, memory_, slots_ * stride_));
+  return up;
+}
+
 Status Connection::registerSlots() {
   const size_t half = slots_ * stride_;
-  Code code = net_.regMr(receive_, memory_, half, &receiveMemory_);
-  if (code == kSuccess) code = net_.regMr(send_, memory_ + half, half, &sendMemory_);
+  Code code = net_.regMr(comms_.receiving(), memory_, half, kHostMemory, &receiveMemory_);
+  if (code == kSuccess) code = net_.regMr(comms_.sending(), memory_ + half, half, kHostMemory, &sendMemory_);
   if (code == kSuccess) return {};
   return systemError(ErrorCode::CannotRegister, plugin_->describe(), " cannot register ", half,
                      " bytes: ", Plugin::complaint("regMr", code),
@@ -93,10 +91,13 @@ Status Connection::registerSlots() {
 Connection::~Connection() {
   const int64_t begin = nowNs();
   const int64_t end = begin + plugin_->closeNs();
-  while (up_ && sent_ < written_ && !mute_ && !gone_ && nowNs() < end) drive();
+  while (up_ && sent_ < written_ && !mute_ && !gone_ && nowNs() < end) {
+    if (payloads_ != nullptr) fetchTheRest();
+    drive();
+  }
   if (up_ && !mute_ && !deaf_) sayEnd();
   while (saidEnd_ && !isOver() && !mute_ && !deaf_ && nowNs() < end) {
-    givenBack_ = arrived_;
+    fetchTheRest();
     lookAtStream();
     if (!drive() && gone_) break;
     sched_yield();
@@ -107,14 +108,10 @@ Connection::~Connection() {
 }
 
 void Connection::close() {
-  const auto call = [this](const char* name, Code code) {
-    if (code != kSuccess) TUTTI_DEBUG("ncclnet", who(), ": ", Plugin::complaint(name, code));
-  };
-  if (sendMemory_ != nullptr) call("deregMr", net_.deregMr(send_, sendMemory_));
-  if (receiveMemory_ != nullptr) call("deregMr", net_.deregMr(receive_, receiveMemory_));
-  if (send_ != nullptr) call("closeSend", net_.closeSend(send_));
-  if (receive_ != nullptr) call("closeRecv", net_.closeRecv(receive_));
-  if (listen_ != nullptr) call("closeListen", net_.closeListen(listen_));
+  if (payloads_ != nullptr) payloads_->close();
+  if (sendMemory_ != nullptr) comms_.tell("deregMr", net_.deregMr(comms_.sending(), sendMemory_));
+  if (receiveMemory_ != nullptr) comms_.tell("deregMr", net_.deregMr(comms_.receiving(), receiveMemory_));
+  comms_.close();
 }
 
 // A comm that is closed with requests under way may end others of its plugin's.  So both ends post no more irecvs than
@@ -127,13 +124,23 @@ void Connection::sayEnd() {
   gone_ = gone_ || n != sizeof mine;
 }
 
+/// Of messages that nobody reads any more, so that the peer's payloads can leave.
+void Connection::fetchTheRest() {
+  for (uint64_t next = fetched_; next < arrived_; ++next)
+    if (isApart(next)) fetch(next, nullptr, nullptr);
+  fetched_ = arrived_;
+  while (givenBack_ < arrived_ && (!isApart(givenBack_) || isFetched(givenBack_))) ++givenBack_;
+}
+
 bool Connection::isOver() const {
+  if (payloads_ != nullptr && !payloads_->allReceived()) return false;
   return isTold() && sent_ == written_ && written_ >= theirEnd_.receives && arrived_ + farewells_ == mostPosted_;
 }
 
 bool Connection::drive() {
   const bool sent = driveSends();
-  const bool moved = driveReceives() || sent;
+  const bool received = driveReceives();
+  const bool moved = drivePayloads() || received || sent;
   if (!moved && ++looks_ % kLooksPerStream == 0) lookAtStream();
   return moved;
 }
@@ -144,17 +151,20 @@ bool Connection::driveSends() {
   while (!mute_ && started_ < written_) {
     std::byte* const from = staged(started_);
     void*& request = sends_[started_ % slots_] = nullptr;
-    const size_t bytes = kHeaderBytes + reinterpret_cast<const Header*>(from)->bytes;
-    const Code code = net_.isend(send_, from, bytes, sendMemory_, &request);
+    const size_t bytes = kHeaderBytes + bytesBeside(*reinterpret_cast<const Header*>(from));
+    const Code code = net_.isend(comms_.sending(), from, bytes, sendMemory_, &request);
     if (code != kSuccess) mute_ = true, failed("isend", code);
     if (code != kSuccess || request == nullptr) break;
     ++started_;
   }
   while (!mute_ && sent_ < started_) {
-    int done = 0, bytes = 0;
-    const Code code = net_.test(sends_[sent_ % slots_], &done, &bytes);
+    int done = 1, bytes = 0;
+    void*& request = sends_[sent_ % slots_];
+    const Code code = request != nullptr ? net_.test(request, &done, &bytes) : kSuccess;
     if (code != kSuccess) mute_ = true, failed("test of an isend", code);
     if (code != kSuccess || done == 0) break;
+    request = nullptr;
+    if (payloads_ != nullptr && payloads_->sent() < payloadOf_[sent_ % slots_]) break;
     ++sent_;
     moved = true;
   }
@@ -165,7 +175,8 @@ bool Connection::driveReceives() {
   bool moved = false;
   while (!deaf_ && posted_ < std::min(givenBack_ + slots_, mostPosted_)) {
     void*& request = receives_[posted_ % slots_] = nullptr;
-    const Code code = net_.irecv(receive_, slot(posted_), kHeaderBytes + slotBytes(), receiveMemory_, &request);
+    const Code code =
+        net_.irecv(comms_.receiving(), slot(posted_), kHeaderBytes + slotBytes(), receiveMemory_, &request);
     if (code != kSuccess) deaf_ = true, failed("irecv", code);
     if (code != kSuccess || request == nullptr) break;
     ++posted_;
@@ -180,8 +191,17 @@ bool Connection::driveReceives() {
   return moved;
 }
 
+// A failure of one direction ends that direction alone, as it does for headers.
+bool Connection::drivePayloads() {
+  if (payloads_ == nullptr) return false;
+  const bool moved = payloads_->drive();
+  if (!payloads_->sendingTrouble().ok() && !std::exchange(mute_, true)) fail(payloads_->sendingTrouble());
+  if (!payloads_->receivingTrouble().ok() && !std::exchange(deaf_, true)) fail(payloads_->receivingTrouble());
+  return moved;
+}
+
 bool Connection::take(size_t bytes) {
-  const Incoming came = judge(header(arrived_ + farewells_), bytes, slotBytes(), arrived_);
+  const Incoming came = judge(header(arrived_ + farewells_), bytes, slotBytes(), arrived_, payloads_ != nullptr);
   if (came == Incoming::Farewell) ++farewells_;
   if (came == Incoming::Next) arrived_.store(arrived_ + 1, std::memory_order_release);
   if (came != Incoming::Odd) return true;
@@ -196,9 +216,23 @@ void Connection::write(const Header& header) {
   ++written_;
 }
 
+void Connection::fetch(uint64_t message, std::byte* into, const Region* region) {
+  fetched_ = message + 1;
+  std::byte* const to = into != nullptr ? into : slot(message) + kHeaderBytes;
+  fetches_[message % slots_] = payloads_->receive(to, header(message).bytes, region);
+}
+
 uint64_t Connection::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (bytes > 0 && data != staging()) std::memcpy(staging(), data, bytes);
-  write({bytes, call, written_ + 1});
+  const bool apart = payloads_ != nullptr && bytes > 0;
+  payloadOf_[written_ % slots_] = apart ? payloads_->send(staging(), bytes, nullptr) : 0;
+  write({bytes, call, written_ + 1, apart ? 1U : 0U});
+  return written_;
+}
+
+uint64_t Connection::lend(const std::byte* data, size_t bytes, const Fingerprint& call, const Region& region) {
+  payloadOf_[written_ % slots_] = payloads_->send(data, bytes, &region);
+  write({bytes, call, written_ + 1, 1});
   return written_;
 }
 
@@ -225,8 +259,6 @@ void Connection::lookAtStream() {
   }
 }
 
-std::string Connection::who() const { return cat("rank ", peer_, " over ncclnet (", plugin_->describe(), ")"); }
-
 // Where the peer has ended, that is the reason.  The peer hears of a failure when this end closes, or before from the
 // control plane: sooner, and it would blame this end before this one has said what its plugin had to say.
 void Connection::failed(const char* call, Code code) {
@@ -245,6 +277,7 @@ void Connection::fail(Status why) {
 
 void Connection::end() {
   mute_ = deaf_ = true;
+  if (payloads_ != nullptr) payloads_->close();
   fail(invalidUsage(ErrorCode::Finalized, "the requests of the connection to rank ", peer_, " have been cancelled"));
   shutdown(stream_.get(), SHUT_RDWR);
 }

@@ -18,7 +18,8 @@ constexpr LinkDescription kNcclnetLinks[] = {{kNcclnetLocal, [] { return ncclnet
 Result<std::unique_ptr<Transport>> createNcclnet(const TransportContext& context) {
   TUTTI_ASSIGN(ncclnet::Options options, ncclnet::Options::fromConfig());
   if (context.sliceBytes > 0) options.slotBytes = context.sliceBytes;
-  return std::unique_ptr<Transport>(std::make_unique<NcclnetTransport>(context.streams, context.self.rank, options));
+  return std::unique_ptr<Transport>(
+      std::make_unique<NcclnetTransport>(context.streams, context.self.rank, options, context.device));
 }
 
 }  // namespace

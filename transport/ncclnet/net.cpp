@@ -40,7 +40,9 @@ class Adapter final : public Net {
     into->name = properties.name != nullptr ? properties.name : "";
     into->memory = properties.memory;
     into->deviceType = properties.deviceType;
+    into->pciPath = properties.pciPath != nullptr ? properties.pciPath : "";
     if constexpr (kVersion >= 9) into->mostBytes = properties.mostBytes;
+    if constexpr (kVersion >= 9) into->alwaysFlush = properties.alwaysFlush != 0;
     if (into->mostBytes == 0) into->mostBytes = size_t{1} << 30;  // a plugin that does not say
     return kSuccess;
   }
@@ -58,8 +60,12 @@ class Adapter final : public Net {
     void* noDevice = nullptr;
     return table_.accept(listenComm, comm, &noDevice);
   }
-  Code regMr(void* comm, void* data, size_t bytes, void** memory) override {
-    return table_.regMr(comm, data, bytes, kHostMemory, memory);
+  Code regMr(void* comm, void* data, size_t bytes, int kind, void** memory) override {
+    return table_.regMr(comm, data, bytes, kind, memory);
+  }
+  Code regMrDmaBuf(void* comm, void* data, size_t bytes, uint64_t offset, int fd, void** memory) override {
+    if (table_.regMrDmaBuf == nullptr) return kInvalidUsage;
+    return table_.regMrDmaBuf(comm, data, bytes, kCudaMemory, offset, fd, memory);
   }
   Code deregMr(void* comm, void* memory) override { return table_.deregMr(comm, memory); }
   Code isend(void* comm, void* data, size_t bytes, void* memory, void** request) override {
@@ -73,6 +79,11 @@ class Adapter final : public Net {
     void* event = nullptr;
     if constexpr (kVersion >= 10) return table_.irecv(comm, 1, &data, &size, &tag, &memory, &event, request);
     if constexpr (kVersion < 10) return table_.irecv(comm, 1, &data, &size, &tag, &memory, request);
+  }
+  bool hasFlush() const override { return table_.iflush != nullptr; }
+  Code iflush(void* comm, void* data, size_t bytes, void* memory, void** request) override {
+    int size = static_cast<int>(bytes);
+    return table_.iflush(comm, 1, &data, &size, &memory, request);
   }
   Code test(void* request, int* done, int* bytes) override { return table_.test(request, done, bytes); }
   Code closeSend(void* comm) override { return table_.closeSend(comm); }

@@ -15,6 +15,8 @@ struct DeviceProperties {
   int memory = 0;
   int deviceType = 0;
   size_t mostBytes = 0;  // of one message
+  std::string pciPath;   // its folder in /sys, or nothing
+  bool alwaysFlush = false;
 };
 
 /// A plugin's calls, as its newest version has them.  Where a comm or a request is null after success, the call is to
@@ -33,10 +35,17 @@ class Net {
   virtual Code listen(int device, void* handle, void** comm) = 0;
   virtual Code connect(int device, void* handle, void** comm) = 0;
   virtual Code accept(void* listenComm, void** comm) = 0;
-  virtual Code regMr(void* comm, void* data, size_t bytes, void** memory) = 0;
+  /// kind: kHostMemory or kCudaMemory.
+  virtual Code regMr(void* comm, void* data, size_t bytes, int kind, void** memory) = 0;
+  /// Memory of a CUDA device, which begins `offset` bytes behind the begin of what `fd` stands for.
+  virtual Code regMrDmaBuf(void* comm, void* data, size_t bytes, uint64_t offset, int fd, void** memory) = 0;
   virtual Code deregMr(void* comm, void* memory) = 0;
   virtual Code isend(void* comm, void* data, size_t bytes, void* memory, void** request) = 0;
   virtual Code irecv(void* comm, void* data, size_t bytes, void* memory, void** request) = 0;
+  virtual bool hasFlush() const = 0;
+  /// What has been received there becomes visible to the device, when test() says so; at once where no request is
+  /// given.
+  virtual Code iflush(void* comm, void* data, size_t bytes, void* memory, void** request) = 0;
   virtual Code test(void* request, int* done, int* bytes) = 0;
   virtual Code closeSend(void* comm) = 0;
   virtual Code closeRecv(void* comm) = 0;

@@ -60,6 +60,8 @@ Result<Options> Options::fromConfig() {
   TUTTI_ASSIGN(const int64_t slotBytes, configInteger("TUTTI_SLOT_BYTES"));
   options.slots = static_cast<size_t>(slots);
   options.slotBytes = static_cast<size_t>(slotBytes);
+  TUTTI_ASSIGN(const size_t level, configChoice("TUTTI_NET_GDR_LEVEL"));
+  options.farthest = static_cast<PciDistance>(level);
   return options;
 }
 
@@ -139,11 +141,21 @@ Status Plugin::choose(const std::string& wanted, size_t mostBytes) {
       seen += cat(" (for messages of ", properties.mostBytes, " bytes; TUTTI_SLOT_BYTES needs ", mostBytes, ")");
     if (!takesHost || properties.mostBytes < mostBytes) continue;
     device_ = device;
+    properties_ = properties;
     description_ = cat("plugin ", who, ", device ", properties.name);
     return {};
   }
   const std::string allowed = wanted.empty() ? "" : cat(" that TUTTI_NET_PLUGIN_DEVICE=", wanted, " allows");
   return invalidUsage(ErrorCode::NetPluginLoad, who, " has no device", allowed, " for host memory; it has ", seen);
+}
+
+// A plugin that takes such memory by its addresses has a way of its own to register it.
+Status Plugin::takes(const AdapterAccess& access, PciDistance farthest) const {
+  const int memory = properties_.memory;
+  if ((memory & (kCudaMemory | kByDmaBuf)) == 0)
+    return invalidUsage(ErrorCode::GpuDirect, "the ", description_, " says that it takes memory of the host alone");
+  TUTTI_TRY(access.check({.registering = (memory & kCudaMemory) == 0, .flush = !net_->hasFlush()}));
+  return checkDistance(properties_.name, properties_.pciPath, access.busId(), farthest);
 }
 
 }  // namespace tutti::ncclnet

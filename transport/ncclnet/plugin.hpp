@@ -7,6 +7,8 @@
 
 #include "src/base/status.hpp"
 #include "transport/ncclnet/net.hpp"
+#include "transport/pci_distance.hpp"
+#include "transport/services.hpp"
 
 namespace tutti::ncclnet {
 
@@ -16,7 +18,8 @@ struct Options {
   std::string device;
   size_t slots = 4;
   size_t slotBytes = 128 << 10;
-  int closeMs = 500;  // that all endpoints together may take to end in good order
+  int closeMs = 500;                        // that all endpoints together may take to end in good order
+  PciDistance farthest = PciDistance::Pxb;  // of a device whose memory adapters read and write
 
   /// Errors: InvalidUsage naming the variable.
   static Result<Options> fromConfig();
@@ -35,6 +38,9 @@ class Plugin {
 
   Net& net() const { return *net_; }
   int device() const { return device_; }
+  const DeviceProperties& properties() const { return properties_; }
+  /// Whether its device reads and writes memory of the CUDA device.  Errors: InvalidUsage, a clause that says why not.
+  Status takes(const AdapterAccess& access, PciDistance farthest) const;
   /// The same on ranks that may be joined.
   std::string name() const { return net_->name(); }
   /// "plugin AWS Libfabric v11, device efa0".
@@ -54,6 +60,7 @@ class Plugin {
   std::atomic<int64_t> closeNs_;
   bool begun_ = false;
   int device_ = 0;
+  DeviceProperties properties_;
   std::string description_;
 };
 

@@ -1,13 +1,12 @@
 // What the two ends of a connection send each other, in the byte order of little-endian processors.
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstdint>
 
 #include "src/base/status.hpp"
 #include "src/collective/fingerprint.hpp"
-#include "transport/ncclnet/abi.hpp"
+#include "transport/ncclnet/comms.hpp"
 #include "transport/same_setting.hpp"
 
 namespace tutti::ncclnet {
@@ -19,16 +18,25 @@ struct Header {
   uint64_t bytes = 0;
   Fingerprint call;
   uint64_t number = 0;  // of the message, from 1 on; 0: a farewell, which ends an irecv that nothing else comes for
+  uint64_t apart = 0;   // 1: the payload comes by comms of its own
 };
+/// What goes with the header.
+inline uint64_t bytesBeside(const Header& header) { return header.apart != 0 ? 0 : header.bytes; }
 inline constexpr size_t kHeaderBytes = sizeof(Header);
-static_assert(kHeaderBytes == 32);
+static_assert(kHeaderBytes == 40);
 
 /// What an end tells of itself through the bootstrap's stream.
 struct Card {
-  static constexpr uint64_t kMagic = 0x314e434354;
+  static constexpr uint64_t kMagic = 0x324e434354;
   uint64_t magic = kMagic;
   uint64_t slotBytes = 0;
-  std::array<std::byte, kHandleBytes> handle{};  // the plugin's, which alone can judge it
+  uint64_t onDevice = 0;  // 1: it takes payloads apart from headers, for memory of its device
+  Handle handle{};
+};
+
+/// The same of where it takes payloads, when both ends do.
+struct PayloadCard {
+  Handle handle{};
 };
 
 /// Errors: RemoteError: no card; InvalidUsage: the two ends are not set alike, naming the variable.
@@ -51,10 +59,11 @@ constexpr bool canBe(const End& end, uint64_t written) {
 }
 
 enum class Incoming : uint8_t { Next, Farewell, Odd };
-/// What has come in an irecv of `came` bytes, all messages up to `arrived` before it.
-constexpr Incoming judge(const Header& header, size_t came, uint64_t slotBytes, uint64_t arrived) {
-  if (came < kHeaderBytes || came - kHeaderBytes > slotBytes || header.bytes != came - kHeaderBytes)
+/// What has come in an irecv of `came` bytes, all messages up to `arrived` before it.  apart: payloads come apart.
+inline Incoming judge(const Header& header, size_t came, uint64_t slotBytes, uint64_t arrived, bool apart) {
+  if (came < kHeaderBytes || header.bytes > slotBytes || bytesBeside(header) != came - kHeaderBytes)
     return Incoming::Odd;
+  if (header.apart != (apart && header.bytes > 0 ? 1 : 0)) return Incoming::Odd;
   if (header.number == 0) return Incoming::Farewell;
   return header.number == arrived + 1 ? Incoming::Next : Incoming::Odd;
 }

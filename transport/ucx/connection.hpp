@@ -69,6 +69,8 @@ class Connection final : private Listener {
   uint64_t sent() const { return sent_; }
   /// Whether the first `messages` need nothing more.  Where there is trouble the peer must have said so.
   bool areSent(uint64_t messages) const { return messages <= (trouble_.ok() ? sent_ : std::min(sent_, released_)); }
+  /// Whether nothing of it waits for drive() to leave, or it never will.
+  bool allSent() const { return sent_ == written_ || !trouble_.ok(); }
   uint64_t numLent() const { return numLent_; }
 
   // ---- Receiving.

@@ -48,6 +48,11 @@ bool UcxEndpoint::takes(const std::byte* data, size_t bytes) const {
   return bytes == 0 || registry_->find(data, bytes).has_value();
 }
 
+bool UcxEndpoint::hasLeft() const {
+  const Lock lock(mutex_);
+  return connection_->allSent();
+}
+
 Result<Request> UcxEndpoint::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
   const auto memory = bytes == 0 ? Keys() : registry_->find(data, bytes);
   if (!memory)

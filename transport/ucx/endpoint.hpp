@@ -30,6 +30,7 @@ class UcxEndpoint final : public ConnectionEndpoint<Connection>, private Served 
   Result<bool> receive(std::byte* dst, const Expect& expect) override;
 
   bool takes(const std::byte* data, size_t bytes) const override;
+  bool hasLeft() const override;
   Result<Request> postSend(const std::byte* data, size_t bytes, const Fingerprint& call) override;
   Result<Request> postReceive(std::byte* dst, const Expect& expect) override;
   Result<bool> test(Request request) override;

@@ -95,7 +95,8 @@ bool Completions::poll() {
   const std::lock_guard lock(mutex_);
   int count = 0;
   for (size_t rail = 0; rail < queues_.size(); ++rail) count += pollOne(rail);
-  if (count == 0 && ++emptyLooks_ % kLooksPerEvent == 0) {
+  if (count == 0) ++emptyLooks_;
+  if (count == 0 && ++emptyPolls_ % kLooksPerEvent == 0) {
     for (size_t rail = 0; rail < queues_.size(); ++rail) lookAtEvents(rail);
   }
   completed_ += static_cast<uint64_t>(count);
@@ -156,6 +157,8 @@ void Completions::failAll(size_t rail, const std::string& what) {
 // looked at before ends the sleep, too.
 void Completions::prepare() {
   sleeper_->prepare();
+  emptyLooksBefore_ = emptyLooks_;
+  for (Served* endpoint : served_) endpoint->beforeSleep();
   const std::lock_guard lock(mutex_);
   completedBefore_ = completed_;
   for (size_t rail = 0; rail < queues_.size(); ++rail) {

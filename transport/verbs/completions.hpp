@@ -29,6 +29,8 @@ class Served {
   virtual ~Served() = default;
   /// Fetches what has come for them; an error is told by the next call.  some: something has completed.
   virtual void goOn(bool some) = 0;
+  /// The rank is about to sleep, until something completes.
+  virtual void beforeSleep() = 0;
 };
 
 /// Operations name their listener in the upper half of wr_id, and in the lower half what they are; this one is a
@@ -57,6 +59,10 @@ class Completions final : public Sleeper {
   bool poll();
   /// poll(), and what endpoints have to do about it.
   bool progress();
+  /// Whether this rank has waited awake for so long that it is likely to do so for the next message, too.
+  bool staysAwake() const { return emptyLooks_ - emptyLooksBefore_ >= kLooksAwake; }
+  /// A look at slots that found nothing, in place of poll().
+  void lookedElsewhere() { ++emptyLooks_; }
   /// Borrowed until leave().
   void serve(Served* endpoint) { served_.push_back(endpoint); }
   void leave(const Served* endpoint) { std::erase(served_, endpoint); }
@@ -82,6 +88,7 @@ class Completions final : public Sleeper {
   void ring() override { sleeper_->ring(); }
 
  private:
+  static constexpr uint32_t kLooksAwake = 256;
   struct Queue {
     std::shared_ptr<Device> device;
     ibv_comp_channel* channel = nullptr;
@@ -99,6 +106,9 @@ class Completions final : public Sleeper {
   const std::shared_ptr<FdSleeper> sleeper_;
   std::vector<Queue> queues_;  // by rail; their operations under mutex_
   std::vector<Served*> served_;
+  uint32_t emptyLooks_ = 0;
+  uint32_t emptyLooksBefore_ = 0;  // when prepare() was called
+  uint32_t emptyPolls_ = 0;
 
   std::mutex mutex_;  // of what follows
   struct Told {
@@ -109,7 +119,6 @@ class Completions final : public Sleeper {
   std::vector<Told> told_;  // by number; no number is used again, for completions may come late
   uint64_t completed_ = 0;
   uint64_t completedBefore_ = 0;  // when prepare() was called
-  uint32_t emptyLooks_ = 0;
 };
 
 }  // namespace tutti::verbs

@@ -195,7 +195,10 @@ void Connection::fetched(uint32_t mark) { --fetches_[mark % slots()].underWay; }
 
 void Connection::came(uint32_t word) {
   if ((word & kMessageCame) == 0) {
-    return (word & kRailLost) != 0 ? peerLost(word) : released(word & kCounterBits);
+    if ((word & kRailLost) != 0) return peerLost(word);
+    if ((word & kSleeps) == 0) return released(word & kCounterBits);
+    asleepAfter_ = nearest(word & kCounterBits, arrived_);
+    return;
   }
   const Arrivals::Told told = arrivals_.tell(word & kCounterBits, pieceOf(word));
   if (told == Arrivals::Told::Odd || (told == Arrivals::Told::Again && !hasLost_)) {
@@ -213,11 +216,14 @@ bool Connection::confirm() {
   if (whole == Arrivals::Whole::Odd)
     fail(remoteError(ErrorCode::Malformed, "rank ", peer_, " over verbs: a message has pieces of others"));
   if (whole != Arrivals::Whole::Yes) return false;
-  if (message == arrived_) {
-    released(header(message).released);
-    ++arrived_;
-  }
+  if (message == arrived_) note(header(message), arrived_++);
   return true;
+}
+
+/// The next message has come: what its header says beside.
+void Connection::note(const Header& header, uint64_t message) {
+  released(header.released);
+  awakeSince_ = header.awake != 0 ? message + 1 : 0;
 }
 
 // The slot still has the message before, parts of both, or the next one.
@@ -229,9 +235,14 @@ bool Connection::isInSlot() {
   const Header seen = there;
   const size_t bytes = payloadBytes(seen);
   if (bytes > kMostCheckedBytes || checkOf(seen, payload(arrived_), bytes) != seen.check) return false;
-  released(seen.released);
-  ++arrived_;
+  note(seen, arrived_++);
+  if (seen.silent != 0) came(pieceWord(arrived_, 0));
   return true;
+}
+
+/// With one rail, as what goes by several may have to be sent again.
+bool Connection::maySendSilently(size_t bytes) const {
+  return rails_ == 1 && isFoundInSlot(bytes) && awakeSince_ > asleepAfter_;
 }
 
 // Words may come by several queue pairs, an older one after a newer one.
@@ -262,9 +273,12 @@ Status Connection::put(uint64_t message, Header header, const std::byte* data, s
   const uint64_t free = releasable();
   Sent& sent = sentBySlot_[message % slots()];
   sent = {kHeaderBytes + bytes, spread(message, kHeaderBytes + bytes)};
-  header.pieces = static_cast<uint16_t>(sent.over.count);
+  header.pieces = static_cast<uint8_t>(sent.over.count);
   header.released = static_cast<uint32_t>(free) & kCounterBits;
   header.number = static_cast<uint32_t>(message + 1);
+  header.silent = maySendSilently(bytes) ? 1 : 0;
+  header.awake = completions_->staysAwake() ? 1 : 0;
+  saidAwake_ = saidAwake_ || header.awake != 0;
   if (bytes <= kMostCheckedBytes) header.check = checkOf(header, data, bytes);
   QueuePair& first = *pairs_[0];
   const bool isInline = sent.bytes <= first.inlineBytes();
@@ -277,12 +291,22 @@ Status Connection::put(uint64_t message, Header header, const std::byte* data, s
   if (isInline) {
     sent.rails = 1U << first.rail();
     const QueuePair::Piece pieces[] = {{&header, kHeaderBytes, 0}, {data, bytes, 0}};
-    const Status status = first.write(pieces, place(message, first.rail()), pieceWord(sent_, 0));
+    const auto word = header.silent != 0 ? std::nullopt : std::optional(pieceWord(sent_, 0));
+    const Status status = first.write(pieces, place(message, first.rail()), word);
     if (!status.ok()) failed(first.rail(), status.message());
   } else {
     for (uint32_t piece = 0; piece < sent.over.count; ++piece) putPiece(message, piece);
   }
   return trouble_;
+}
+
+void Connection::tellOfSleep() {
+  if (!saidAwake_ || !hasRoom() || !trouble_.ok()) return;
+  saidAwake_ = false;
+  QueuePair& by = *pairs_[0];
+  const uint32_t word = kSleeps | (static_cast<uint32_t>(sent_) & kCounterBits);
+  const Status status = by.write({}, place(0, by.rail()), word);
+  if (!status.ok()) failed(by.rail(), status.message());
 }
 
 void Connection::putPiece(uint64_t message, uint32_t piece) {
@@ -294,7 +318,9 @@ void Connection::putPiece(uint64_t message, uint32_t piece) {
   QueuePair::Place to = place(message, by.rail());
   to.address += begin;
   sent.rails |= 1U << by.rail();
-  const Status status = by.write({&part, 1}, to, pieceWord(message + 1, piece));
+  const bool silent = sent.over.count == 1 && reinterpret_cast<const Header*>(staged(message))->silent != 0;
+  const auto word = silent ? std::nullopt : std::optional(pieceWord(message + 1, piece));
+  const Status status = by.write({&part, 1}, to, word);
   if (!status.ok()) failed(by.rail(), status.message());
 }
 

@@ -16,8 +16,11 @@ namespace tutti::verbs {
 /// A message is one write into a slot of the receiver's, its header in front.  The receiver tells how many messages it
 /// has released beside messages of its own, or by writes of nothing.  One thread, but for header().
 ///
-/// Every message completes at the receiver, which wakes it where it sleeps.  One that polls sees a small message in its
-/// slot before that; it tells the sender that the slot is free only when both have happened.
+/// A message completes at the receiver, which wakes it where it sleeps.  One that polls sees a small message in its
+/// slot before that; it tells the sender that the slot is free only when both have happened.  A receiver that has
+/// waited awake for a while says so in the headers of its own messages; small ones to it then come silently, without
+/// anything that completes, until it says that it goes to sleep.  One that is under way then is found when that sleep
+/// ends, a millisecond later at most.
 ///
 /// The first queue pair carries what is small.  Larger messages take turns among all of them, or go in pieces by
 /// several: over all rails, and where options say so over all queue pairs.  Each piece tells the message's number, so
@@ -56,6 +59,8 @@ class Connection final : private QueuePair::Owner {
   void react(bool some);
   /// ok while nothing has failed.
   const Status& trouble() const { return trouble_; }
+  /// This end goes to sleep: what is sent to it from here on is to complete.
+  void tellOfSleep();
   /// Give up everything: from here on nobody reads or writes memory by this connection, and the peer finds out.
   void end();
 
@@ -77,6 +82,8 @@ class Connection final : private QueuePair::Owner {
   /// Whether this message has come, all before it being known to.  Finds small ones by a look at their slot, sooner and
   /// for less than by what completes.
   bool has(uint64_t message) { return message < arrived_ || (message == arrived_ && isInSlot()); }
+  /// Whether the next message, of so many bytes, is found in its slot, whatever completes.
+  bool isFoundInSlot(size_t bytes) const { return bytes <= kMostCheckedBytes && slots() >= kLeastSlotsToLookAt; }
   /// Messages that have come, as far as what completed tells.
   uint64_t confirmed() const { return arrivals_.complete(); }
   /// Of a message that has come, or may have: its number says so.  Any thread.  The peer can write there at any time:
@@ -98,8 +105,9 @@ class Connection final : private QueuePair::Owner {
   class Slots;
   Connection(int peer, std::shared_ptr<Completions> completions, Fd stream, uint32_t slots);
   Status open(const Rails& rails, const Options& options);
-  /// Every message of both directions, its release, and some to spare, and what is yet to be posted again.
-  uint32_t receives() const { return 2 * card_.slots + 2 + QueuePair::kReceivesAtOnce; }
+  /// Every message of both directions, its release, a sleep after each, some to spare, and what is yet to be posted
+  /// again.
+  uint32_t receives() const { return 3 * card_.slots + 2 + QueuePair::kReceivesAtOnce; }
   /// Of so many bytes of a message, from the k-th queue pair on.
   struct Spread {
     uint32_t first, count;
@@ -127,6 +135,8 @@ class Connection final : private QueuePair::Owner {
   Status read(uint64_t message, Fetch fetch);
   bool isInSlot();
   bool confirm();
+  void note(const Header& header, uint64_t message);
+  bool maySendSilently(size_t bytes) const;
   void released(uint32_t low);
   uint64_t releasable() const;
   void confirmMost();
@@ -206,6 +216,9 @@ class Connection final : private QueuePair::Owner {
   uint64_t told_ = 0;      // of those
   uint64_t tellUpTo_ = 0;  // at once
   uint32_t looks_ = 0;
+  bool saidAwake_ = false;    // since this end last said that it sleeps
+  uint64_t awakeSince_ = 0;   // the peer's last message, from 1 on, if it says so
+  uint64_t asleepAfter_ = 0;  // messages that the peer had sent when it last went to sleep
 
   // Of rails that are lost, bits by rail.
   bool moving_ = false;      // nothing new is sent meanwhile

@@ -212,16 +212,13 @@ Result<ibv_mr*> Registered::addOfDevice(const Device& device, int rights, const 
 }
 
 Status checkDevice(const Rails& rails, const AdapterAccess& access, PciDistance farthest) {
-  TUTTI_TRY(access.check());
-  if (farthest == PciDistance::Loc) return invalidUsage(ErrorCode::GpuDirect, "TUTTI_NET_GDR_LEVEL=LOC excludes it");
+  TUTTI_TRY(access.check({}));
   for (const auto& rail : rails) {
     if (rail->api().regDmaBuf == nullptr && !access.byAddress())
       return invalidUsage(ErrorCode::GpuDirect,
                           "libibverbs is older than rdma-core 34, and the kernel has no module nvidia_peermem");
-    const std::optional<PciDistance> distance = distanceOf(rail->adapter(), access.busId());
-    if (!distance || *distance <= farthest) continue;
-    return invalidUsage(ErrorCode::GpuDirect, rail->adapter(), " is as far as ", nameOf(*distance),
-                        " from the device at ", access.busId(), "; TUTTI_NET_GDR_LEVEL allows ", nameOf(farthest));
+    const std::string folder = cat("/sys/class/infiniband/", rail->adapter(), "/device");
+    TUTTI_TRY(checkDistance(rail->adapter(), folder, access.busId(), farthest));
   }
   return {};
 }

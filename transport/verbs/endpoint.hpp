@@ -38,6 +38,7 @@ class VerbsEndpoint final : public Endpoint, private Served {
 
  private:
   void goOn(bool some) override;
+  void beforeSleep() override { connection_->tellOfSleep(); }
   struct Words {
     Connection* connection;
     uint64_t released() const { return connection->released(); }
@@ -76,6 +77,7 @@ class VerbsEndpoint final : public Endpoint, private Served {
   std::atomic<uint64_t> taken_{0};  // messages
   bool fetching_ = false;           // the message that is peeked at is lent, and being read
   bool held_ = false;               // release() is due
+  uint32_t misses_ = 0;             // looks at the next message's slot that found nothing
   Status failure_;
 };
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "src/base/status.hpp"
-#include "transport/verbs/pci_distance.hpp"
+#include "transport/pci_distance.hpp"
 
 namespace tutti::verbs {
 

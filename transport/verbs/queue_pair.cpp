@@ -145,7 +145,7 @@ Status QueuePair::post(ibv_send_wr* work, uint32_t count, bool reports) {
 }
 
 // Where switches route adaptively only what comes without the 32 bits may take several ways.
-Status QueuePair::write(std::span<const Piece> pieces, const Place& to, uint32_t immediate) {
+Status QueuePair::write(std::span<const Piece> pieces, const Place& to, std::optional<uint32_t> immediate) {
   ibv_sge list[2];
   int count = 0;
   size_t bytes = 0;
@@ -157,11 +157,11 @@ Status QueuePair::write(std::span<const Piece> pieces, const Place& to, uint32_t
   ibv_send_wr work{};
   work.sg_list = list;
   work.num_sge = count;
-  work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  work.opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
   work.send_flags = bytes > 0 && bytes <= inlineBytes_ ? IBV_SEND_INLINE : 0;
-  work.imm_data = htonl(immediate);
+  work.imm_data = htonl(immediate.value_or(0));
   work.wr.rdma = {to.address, to.key};
-  if (bytes <= adaptiveAbove_) return post(&work, 1, false);
+  if (bytes <= adaptiveAbove_ || !immediate) return post(&work, 1, false);
   ibv_send_wr after = work;
   after.sg_list = nullptr;
   after.num_sge = 0;

@@ -54,8 +54,9 @@ class QueuePair final : private Listener {
   static constexpr uint32_t kReceivesAtOnce = 4;
   size_t inlineBytes() const { return inlineBytes_; }
   bool hasRoom() const { return posted_ - done_ + kMostOfOne <= kDepth; }
-  /// Up to two pieces; of at most inlineBytes() in all: their memory is free at once.
-  Status write(std::span<const Piece> pieces, const Place& to, uint32_t immediate);
+  /// Up to two pieces; of at most inlineBytes() in all: their memory is free at once.  immediate: what completes at the
+  /// other end; none: nothing does.
+  Status write(std::span<const Piece> pieces, const Place& to, std::optional<uint32_t> immediate);
   Status read(const Piece& into, const Place& from, uint32_t mark);
 
   /// Whether all up to this operation are done; to ask for everything: see flush().

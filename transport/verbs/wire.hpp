@@ -21,8 +21,10 @@ struct Header {
   uint64_t check = 0;     // of a small message: checkOf()
   uint32_t bytes = 0;     // of the message
   uint32_t released = 0;  // messages that this end is done with, the low bits
-  uint16_t pieces = 1;    // that the message comes in, each with 32 bits of its own
-  uint16_t lent = 0;      // 1: the receiver reads it where the loan says that follows; 0: it follows
+  uint8_t pieces = 1;     // that the message comes in, each with 32 bits of its own
+  uint8_t lent = 0;       // 1: the receiver reads it where the loan says that follows; 0: it follows
+  uint8_t silent = 0;     // 1: no 32 bits come with it, and nothing completes at the receiver
+  uint8_t awake = 0;      // 1: the sender finds silent messages, until it says that it sleeps
   uint32_t number = 0;    // of the message, from 1 on, the low bits
 };
 inline constexpr size_t kHeaderBytes = sizeof(Header);
@@ -48,7 +50,7 @@ inline uint64_t checkOf(const Header& header, const std::byte* payload, size_t b
   mix(header.call.head);
   mix(header.call.count);
   mix(uint64_t{header.bytes} << 32 | header.released);
-  mix(uint64_t{header.pieces} << 16 | header.lent);
+  mix(uint64_t{header.pieces} << 24 | uint64_t{header.lent} << 16 | uint64_t{header.silent} << 8 | header.awake);
   uint64_t word = 0;
   for (; bytes >= sizeof word; bytes -= sizeof word, payload += sizeof word) {
     std::memcpy(&word, payload, sizeof word);
@@ -61,10 +63,11 @@ inline uint64_t checkOf(const Header& header, const std::byte* payload, size_t b
 }
 
 /// The 32 bits beside a write.  Of a message's piece: the low bits of the message's number, and which piece; the first
-/// one has the header.  Else the low bits of the number of messages that have been released or, with a rail that this
-/// end uses no more, of those that have come whole.
+/// one has the header.  Else the low bits of the number of messages that have been released; with a rail that this end
+/// uses no more, of those that have come whole; with kSleeps, of those that this end had sent when it went to sleep.
 inline constexpr uint32_t kMessageCame = uint32_t{1} << 31;
 inline constexpr uint32_t kRailLost = uint32_t{1} << 30;  // without kMessageCame
+inline constexpr uint32_t kSleeps = uint32_t{1} << 29;    // without either
 inline constexpr int kPieceShift = 25;
 inline constexpr int kRailShift = 28;
 inline constexpr uint32_t kCounterBits = (uint32_t{1} << kPieceShift) - 1;
@@ -82,6 +85,11 @@ constexpr uint32_t lostRailWord(uint32_t rail, uint32_t generation, uint64_t who
 }
 constexpr uint32_t lostRailOf(uint32_t word) { return (word & ~kRailLost) >> kRailShift; }
 constexpr uint32_t lostGenerationOf(uint32_t word) { return word >> kPieceShift & (kGenerations - 1); }
+/// The counter near `known` whose low bits are these: less than half of what these count before or after it.
+inline uint64_t nearest(uint32_t low, uint64_t known) {
+  const uint32_t ahead = (low - static_cast<uint32_t>(known)) & kCounterBits;
+  return ahead <= kCounterBits / 2 ? known + ahead : known + ahead - (uint64_t{kCounterBits} + 1);
+}
 /// Whether a header may say that its message comes in so many pieces.
 constexpr bool canBePieces(uint32_t pieces) { return pieces >= 1 && pieces <= kMostPieces; }
 /// The counter whose low bits are these, at most `ahead` after `known`; nothing: there is none.

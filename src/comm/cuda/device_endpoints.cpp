@@ -188,6 +188,10 @@ DeviceEndpoints::Traffic DeviceEndpoints::sentTo(int peer) const {
   return sent;
 }
 
+bool DeviceEndpoints::hasLeft() const {
+  return std::ranges::all_of(staged_, [](const auto& one) { return one.second == nullptr || one.second->hasLeft(); });
+}
+
 // Without other ranks on the device nothing that is waited for needs this thread.
 void DeviceEndpoints::fillReserve(DeviceGates* gates) {
   const auto fill = [this] {

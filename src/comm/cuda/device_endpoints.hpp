@@ -55,6 +55,8 @@ class DeviceEndpoints {
     uint64_t receivedThroughHost = 0;
   };
   Traffic sentTo(int peer) const;
+  /// Endpoint::hasLeft() of all staged ones.  By the thread that serves them.
+  bool hasLeft() const;
   /// No call comes any more, and links are there yet: adapters write this rank's memory no longer.
   void leaveAdapters();
 

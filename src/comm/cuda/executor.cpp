@@ -103,6 +103,7 @@ CudaExecutor::~CudaExecutor() {
 
 // What streams use has to stay until the program's own work before it is done, which may take any time.
 void CudaExecutor::retire(std::unique_ptr<Executor> self) {
+  if (proxy_ != nullptr) proxy_->queue()->endLingering();
   parts_->endpoints.leaveAdapters();
   if (letGo(kLeaveMs)) return;
   parts_->lending.retire();
@@ -164,8 +165,19 @@ Result<std::function<bool()>> CudaExecutor::open() {
   }
   if (layout.mixesEdges()) TUTTI_TRY(parts_->endpoints.openSlots(links.descriptors(), comm_.deadline()));
   if (proxy_ != nullptr) post();
+  if (proxy_ != nullptr) proxy_->queue()->linger([this] { return goOnSending(); });
   if (proxy_ == nullptr) parts_->lending.lendOver([this] { return settle(); });
   return kernels != nullptr ? kernels->launchWatch() : std::function<bool()>();
+}
+
+/// What calls have sent and some transports have yet to do; false: all has left.
+bool CudaExecutor::goOnSending() {
+  constexpr int kLooks = 64;  // before the thread pauses
+  for (int look = 0; look < kLooks; ++look) {
+    if (parts_->endpoints.hasLeft()) return false;
+    comm_.links().progress();
+  }
+  return true;
 }
 
 /// What adapters know they send from where it lies.

@@ -84,6 +84,7 @@ class CudaExecutor : public Executor {
                int rank, uint32_t slots);
   void describe(PeerDescriptor* descriptor) const;
   void post();
+  bool goOnSending();
   Status tryWords();
   Result<std::byte*> grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes);
   Status endLendingNow(uint64_t key);

@@ -4,10 +4,17 @@
 // are under way on a comm, contexts end last.  What breaks one is an error with a sentence, and counts.  It is as
 // unhelpful as it may be: comms take several calls to come up, every third request is null at first, and nothing moves
 // but in test().  NET_PLUGIN_FAULT names something that goes wrong.
+//
+// With the CUDA driver of the tests (tests/fake_cuda) in the process its devices take memory of CUDA devices, by
+// address and by DMA-BUF unless NET_PLUGIN_MEMORY says otherwise ("host", "cuda", "dmabuf", and "flush": every receive
+// has to be flushed).  What it writes there waits for a flush where the driver's settings say so, and iflush takes
+// time.
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +26,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "transport/ncclnet/abi.hpp"
 
@@ -26,18 +34,69 @@ using namespace tutti::ncclnet;
 
 namespace {
 
-constexpr Code kSystemError = 2, kInvalidUsage = 5, kRemoteError = 6;
+constexpr Code kSystemError = 2, kRemoteError = 6;
 constexpr int kDevices = 3;  // the first is for GPUs alone
 constexpr uint64_t kLiving = 0x6e65742d616c6976;
 
 void beQuiet(int, unsigned long, const char*, int, const char*, ...) {}
 Logger say = beQuiet;
-std::atomic<int> complaints{0}, alive{0}, torn{0};
+std::atomic<int> complaints{0}, alive{0}, torn{0}, dmaBufs{0}, flushes{0};
 
 bool fault(const char* name) {
   const char* wanted = std::getenv("NET_PLUGIN_FAULT");
   return wanted != nullptr && std::string(wanted) == name;
 }
+/// The kinds of memory that devices take, as their properties say.
+int takes() {
+  const char* said = std::getenv("NET_PLUGIN_MEMORY");
+  const std::string kinds = said != nullptr ? said : "cuda,dmabuf";
+  const auto has = [&](const char* kind) { return kinds.find(kind) != std::string::npos; };
+  return kHostMemory | (has("cuda") ? kCudaMemory : 0) | (has("dmabuf") ? kByDmaBuf : 0);
+}
+bool alwaysFlushes() {
+  const char* said = std::getenv("NET_PLUGIN_MEMORY");
+  return said != nullptr && std::string(said).find("flush") != std::string::npos;
+}
+
+/// The CUDA driver of the tests, where the process has it.
+struct Cuda {
+  int (*isDeviceMemory)(uint64_t address) = nullptr;
+  int (*adapterWrites)(uint64_t to, uint64_t from, size_t bytes) = nullptr;
+  void (*adapterReads)(uint64_t from, size_t bytes) = nullptr;
+};
+const Cuda& cuda() {
+  static const Cuda found = [] {
+    Cuda driver;
+    void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (library == nullptr) return driver;
+    const auto find = [library](auto* function, const char* name) {
+      *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(dlsym(library, name));
+    };
+    find(&driver.isDeviceMemory, "fakeCudaIsDeviceMemory");
+    find(&driver.adapterWrites, "fakeCudaAdapterWrites");
+    find(&driver.adapterReads, "fakeCudaAdapterReads");
+    return driver;
+  }();
+  return found;
+}
+bool isOnDevice(const void* data) {
+  return cuda().isDeviceMemory != nullptr && cuda().isDeviceMemory(reinterpret_cast<uint64_t>(data)) != 0;
+}
+/// Not memcpy(): the thread sanitizer must not see what adapters do.
+__attribute__((no_sanitize("thread"))) void copyBytes(void* to, const void* from, size_t bytes) {
+  auto* const dst = static_cast<volatile char*>(to);
+  const auto* const src = static_cast<const volatile char*>(from);
+  for (size_t i = 0; i < bytes; ++i) dst[i] = src[i];
+}
+void readDevice(std::byte* to, const void* from, size_t bytes) {
+  cuda().adapterReads(reinterpret_cast<uint64_t>(from), bytes);
+  copyBytes(to, from, bytes);
+}
+void writeDevice(void* to, const std::byte* from, size_t bytes) {
+  const auto at = reinterpret_cast<uint64_t>(to);
+  if (cuda().adapterWrites(at, reinterpret_cast<uint64_t>(from), bytes) == 0) copyBytes(to, from, bytes);
+}
+
 Code warn(Code code, const char* text) {
   say(2, 0, __FILE__, __LINE__, "%s", text);
   return code;
@@ -89,8 +148,16 @@ struct Request final : Living {
   Comm* const comm;
   std::byte* data = nullptr;
   uint64_t capacity = 0;
-  uint64_t size = 0;  // goes before the data
-  size_t moved = 0;   // of both
+  uint64_t size = 0;                // goes before the data
+  size_t moved = 0;                 // of both
+  std::vector<std::byte> ofDevice;  // what is sent from memory of a device, or received for it
+  void* onDevice = nullptr;         // that
+};
+struct Flush final : Living {
+  explicit Flush(const void* at, size_t n) : data(at), bytes(n) {}
+  const void* const data;
+  const size_t bytes;
+  int looks = 0;
 };
 
 struct Comm : Living {
@@ -160,7 +227,8 @@ Code getProperties(int device, Properties* into) {
   static char names[kDevices][8] = {"gpu0", "net0", "net1"};
   RULE(device >= 0 && device < kDevices);
   into->name = names[device];
-  into->memory = device == 0 ? 2 : 3;
+  into->memory = device == 0 ? kCudaMemory : takes();
+  if constexpr (requires { into->alwaysFlush; }) into->alwaysFlush = alwaysFlushes() ? 1 : 0;
   if constexpr (requires { into->mostBytes; }) into->mostBytes = fault("short") ? 1000 : 1 << 26;
   return kSuccess;
 }
@@ -221,11 +289,7 @@ Code accept(void* listenComm, void** comm, void** deviceHandle) {
   return kSuccess;
 }
 
-Code regMr(void* comm, void* data, size_t bytes, int kind, void** memory) {
-  auto* const of = Living::find<Comm>(comm);
-  RULE(of != nullptr && data != nullptr && bytes > 0);
-  RULE(kind == kHostMemory);
-  if (fault("regMr")) return warn(kSystemError, "too much memory");
+Code addMemory(Comm* of, void* data, size_t bytes, void** memory) {
   auto* made = new Memory;
   made->comm = of;
   made->data = static_cast<std::byte*>(data);
@@ -233,6 +297,26 @@ Code regMr(void* comm, void* data, size_t bytes, int kind, void** memory) {
   ++of->memory;
   *memory = made;
   return kSuccess;
+}
+
+Code regMr(void* comm, void* data, size_t bytes, int kind, void** memory) {
+  auto* const of = Living::find<Comm>(comm);
+  RULE(of != nullptr && data != nullptr && bytes > 0);
+  RULE(kind == kHostMemory || (kind == kCudaMemory && (takes() & kCudaMemory) != 0));
+  RULE(isOnDevice(data) == (kind == kCudaMemory));
+  if (fault("regMr") || (kind == kCudaMemory && fault("regMrOfDevice"))) return warn(kSystemError, "too much memory");
+  return addMemory(of, data, bytes, memory);
+}
+
+Code regMrDmaBuf(void* comm, void* data, size_t bytes, int kind, uint64_t offset, int fd, void** memory) {
+  auto* const of = Living::find<Comm>(comm);
+  RULE(of != nullptr && data != nullptr && bytes > 0);
+  RULE(kind == kCudaMemory && (takes() & kByDmaBuf) != 0);
+  struct stat pages {};
+  RULE(isOnDevice(data) && fstat(fd, &pages) == 0 && offset < 4096);
+  if (fault("regMrOfDevice")) return warn(kSystemError, "too much memory");
+  ++dmaBufs;
+  return addMemory(of, data, bytes, memory);
 }
 
 Code deregMr(void* comm, void* memory) {
@@ -254,6 +338,12 @@ Code post(Comm* comm, void* data, uint64_t capacity, uint64_t size, void* memory
   made->data = static_cast<std::byte*>(data);
   made->capacity = capacity;
   made->size = size;
+  if (isOnDevice(data)) {
+    made->onDevice = data;
+    made->ofDevice.resize(capacity);
+    made->data = made->ofDevice.data();
+    if (size > 0) readDevice(made->data, data, size);
+  }
   comm->requests.push_back(made);
   *request = made;
   return kSuccess;
@@ -289,7 +379,28 @@ bool move(Request* request, bool sends, void* at, size_t n, size_t before, Code*
   return true;
 }
 
+/// Done at the third look, and no sooner: a caller that does not wait finds old bytes.
+Code testFlush(Flush* flush, int* done) {
+  *done = ++flush->looks >= 3 ? 1 : 0;
+  if (*done == 0) return kSuccess;
+  cuda().adapterReads(reinterpret_cast<uint64_t>(flush->data), flush->bytes);
+  delete flush;
+  return kSuccess;
+}
+
+Code iflush(void* comm, int n, void** data, int* bytes, void** memory, void** request) {
+  auto* const of = Living::find<ReceiveComm>(comm);
+  RULE(of != nullptr && n == 1 && bytes[0] > 0);
+  auto* const known = Living::find<Memory>(memory[0]);
+  RULE(known != nullptr && known->holds(of, data[0], static_cast<size_t>(bytes[0])) && isOnDevice(data[0]));
+  if (fault("iflush")) return warn(kSystemError, "nothing answers");
+  ++flushes;
+  *request = new Flush(data[0], static_cast<size_t>(bytes[0]));
+  return kSuccess;
+}
+
 Code test(void* request, int* done, int* bytes) {
+  if (auto* const flush = Living::find<Flush>(request); flush != nullptr) return testFlush(flush, done);
   auto* const known = Living::find<Request>(request);
   RULE(known != nullptr && Living::find<Comm>(known->comm) != nullptr);
   Comm* const comm = known->comm;
@@ -301,6 +412,7 @@ Code test(void* request, int* done, int* bytes) {
   if (!move(known, sends, &known->size, sizeof known->size, 0, &code)) return code;
   if (known->size > known->capacity) return warn(kRemoteError, "a message is longer than its receive");
   if (!move(known, sends, known->data, known->size, sizeof known->size, &code)) return code;
+  if (!sends && known->onDevice != nullptr) writeDevice(known->onDevice, known->data, known->size);
   *done = 1;
   *bytes = static_cast<int>(known->size);
   comm->requests.pop_front();
@@ -408,7 +520,7 @@ constexpr Table<Types> kTable = {
 #endif
     .accept = accept,
     .regMr = regMr,
-    .regMrDmaBuf = nullptr,
+    .regMrDmaBuf = regMrDmaBuf,
     .deregMr = deregMr,
 #if NET_VERSION >= 10
     .isend = isend10,
@@ -420,7 +532,7 @@ constexpr Table<Types> kTable = {
     .isend = isend8,
     .irecv = irecv<int>,
 #endif
-    .iflush = nullptr,
+    .iflush = iflush,
     .test = test,
     .closeSend = closeComm<SendComm>,
     .closeRecv = closeComm<ReceiveComm>,
@@ -445,6 +557,9 @@ const Table<Types> JOIN(ncclNetPlugin_v, NET_VERSION) = kTable;
 __attribute__((visibility("default"))) int netPluginAlive() { return alive; }
 /// Comms that were closed with requests under way.
 __attribute__((visibility("default"))) int netPluginTorn() { return torn; }
+/// Pieces of memory that were registered by DMA-BUF, and flushes, ever.
+__attribute__((visibility("default"))) int netPluginDmaBufs() { return dmaBufs; }
+__attribute__((visibility("default"))) int netPluginFlushes() { return flushes; }
 /// Rules that have been broken.
 __attribute__((visibility("default"))) int netPluginComplaints() { return complaints; }
 }

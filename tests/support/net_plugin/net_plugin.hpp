@@ -13,7 +13,8 @@ inline std::string netPluginPath(int version) {
 }
 
 /// What a plugin counts in this process: "Alive", objects that have not been given back; "Torn", comms that were closed
-/// with requests under way; "Complaints", rules that its callers have broken; -1 if it cannot be asked.
+/// with requests under way; "DmaBufs", pieces of memory that were registered so, and "Flushes", ever; "Complaints",
+/// rules that its callers have broken; -1 if it cannot be asked.
 inline int netPluginCount(int version, const char* what) {
   void* const library = dlopen(netPluginPath(version).c_str(), RTLD_NOW | RTLD_LOCAL);
   void* const count = library != nullptr ? dlsym(library, (std::string("netPlugin") + what).c_str()) : nullptr;

@@ -19,7 +19,7 @@ namespace tutti::test {
 
 using namespace ncclnet;
 using Net12 = Table<Types12>;
-inline constexpr Code kInvalidArgument = 4, kInvalidUsage = 5, kRemoteError = 6;
+inline constexpr Code kInvalidArgument = 4, kRemoteError = 6;
 
 /// What the plugin has warned of since it was last asked.
 inline std::string& warned() {

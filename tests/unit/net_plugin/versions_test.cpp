@@ -52,8 +52,8 @@ TEST_CASE("every version exports its table and carries messages") {
       REQUIRE(receive != nullptr);
       std::vector<char> from(70'000, 'x'), to(80'000);
       void *sendMemory = nullptr, *receiveMemory = nullptr, *sent = nullptr, *received = nullptr;
-      REQUIRE(net->regMr(send, from.data(), from.size(), &sendMemory) == kSuccess);
-      REQUIRE(net->regMr(receive, to.data(), to.size(), &receiveMemory) == kSuccess);
+      REQUIRE(net->regMr(send, from.data(), from.size(), kHostMemory, &sendMemory) == kSuccess);
+      REQUIRE(net->regMr(receive, to.data(), to.size(), kHostMemory, &receiveMemory) == kSuccess);
       REQUIRE(net->irecv(receive, to.data(), to.size(), receiveMemory, &received) == kSuccess);
       REQUIRE(received != nullptr);
       int bytes = 0, gone = 0, came = 0;

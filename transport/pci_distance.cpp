@@ -1,4 +1,4 @@
-#include "transport/verbs/pci_distance.hpp"
+#include "transport/pci_distance.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 
 #include "src/base/text.hpp"
 
-namespace tutti::verbs {
+namespace tutti {
 namespace {
 
 constexpr std::array<std::string_view, 5> kNames = {"LOC", "PIX", "PXB", "PHB", "SYS"};
@@ -50,13 +50,17 @@ PciDistance pciDistance(std::string_view one, int oneNode, std::string_view othe
   return oneBridge || oneNumaNode ? PciDistance::Phb : PciDistance::Sys;
 }
 
-std::optional<PciDistance> distanceOf(const std::string& adapter, const std::string& busId) {
-  const auto one = placeOf(cat("/sys/class/infiniband/", adapter, "/device"));
+Status checkDistance(std::string_view name, const std::string& folder, const std::string& busId, PciDistance farthest) {
+  if (farthest == PciDistance::Loc) return invalidUsage(ErrorCode::GpuDirect, "TUTTI_NET_GDR_LEVEL=LOC excludes it");
+  const auto one = placeOf(folder);
   const auto other = placeOf(cat("/sys/bus/pci/devices/", lowered(busId)));
-  if (!one || !other) return std::nullopt;
-  return pciDistance(one->folder, one->node, other->folder, other->node);
+  if (!one || !other) return {};
+  const PciDistance distance = pciDistance(one->folder, one->node, other->folder, other->node);
+  if (distance <= farthest) return {};
+  return invalidUsage(ErrorCode::GpuDirect, name, " is as far as ", nameOf(distance), " from the device at ", busId,
+                      "; TUTTI_NET_GDR_LEVEL allows ", nameOf(farthest));
 }
 
 std::string_view nameOf(PciDistance distance) { return kNames[static_cast<size_t>(distance)]; }
 
-}  // namespace tutti::verbs
+}  // namespace tutti

@@ -6,7 +6,9 @@
 #include <string>
 #include <string_view>
 
-namespace tutti::verbs {
+#include "src/base/status.hpp"
+
+namespace tutti {
 
 /// As NCCL's levels, in the order of TUTTI_NET_GDR_LEVEL's words.
 enum class PciDistance : uint8_t {
@@ -19,9 +21,11 @@ enum class PciDistance : uint8_t {
 
 /// Of two devices by their folders below /sys/devices, links resolved, and their NUMA nodes (-1: unknown).
 PciDistance pciDistance(std::string_view one, int oneNode, std::string_view other, int otherNode);
-/// Of an adapter and a device; nothing: the system does not know one of them.
-std::optional<PciDistance> distanceOf(const std::string& adapter, const std::string& busId);
+/// Whether an adapter is near enough to the device at `busId` to read and write its memory; one whose place the system
+/// does not tell is.  name: of the adapter; folder: any path to its folder below /sys/devices.  Errors: InvalidUsage, a
+/// clause that says why not.
+Status checkDistance(std::string_view name, const std::string& folder, const std::string& busId, PciDistance farthest);
 /// "PXB".
 std::string_view nameOf(PciDistance distance);
 
-}  // namespace tutti::verbs
+}  // namespace tutti
