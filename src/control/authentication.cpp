@@ -40,8 +40,14 @@ LinkId LinkAuthentication::dial(const ControlAddress& to, const Hello& wanted, c
 
 void LinkAuthentication::cancel(LinkId link) {
   if (!owns(link)) return;
+  withdraw(link);
   remove(link);
   network_.close(link);
+}
+
+/// A dial that this end gives up.  Any message in place of the proof makes the acceptor turn the link away.
+void LinkAuthentication::withdraw(LinkId link) {
+  if (entries_.at(link).phase == Phase::AwaitChallenge) network_.send(link, withdrawnMessage());
 }
 
 bool LinkAuthentication::connecting(LinkId link) const {
@@ -53,6 +59,7 @@ bool LinkAuthentication::connecting(LinkId link) const {
 void LinkAuthentication::fail(LinkId link, const Status& why) {
   // A dialer's last words say why.  A stranger is owed none, and gets no time to take them.
   if (entries_.at(link).owner != 0) {
+    withdraw(link);
     network_.close(link);
   } else {
     network_.drop(link);

@@ -80,6 +80,7 @@ class LinkAuthentication {
   Nonce nonce();
   void setDeadline(LinkId link, Entry& entry, int64_t ns);
   Entry remove(LinkId link);
+  void withdraw(LinkId link);
   void fail(LinkId link, const Status& why);
   void challenge(LinkId link, Entry& entry);
   void onHello(LinkId link, Entry& entry, std::string_view message);

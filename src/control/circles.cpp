@@ -26,6 +26,7 @@ Failure circle(const std::vector<Hop>& hops) {
 
 void writeChain(Writer& out, const Chain& chain) {
   out.u8(chain.closed ? 1 : 0);
+  out.u64(chain.number);
   out.u32(static_cast<uint32_t>(chain.hops.size()));
   for (const Hop& hop : chain.hops) {
     out.u64(hop.process);
@@ -41,6 +42,7 @@ void writeChain(Writer& out, const Chain& chain) {
 
 Chain readChain(Reader& in) {
   Chain chain{.closed = in.u8() == 1};
+  chain.number = in.u64();
   chain.hops.resize(in.count(52));
   for (Hop& hop : chain.hops) {
     hop.process = in.u64();
@@ -57,7 +59,7 @@ Chain readChain(Reader& in) {
 
 void Circles::begin(MemberId member) {
   const auto wait = hooks_.wait();
-  if (wait && wait->first == member) hooks_.send(member, {false, {wait->second}});
+  if (wait && wait->first == member) hooks_.send(member, {false, ++begun_, {wait->second}});
 }
 
 void Circles::onChain(MemberId member, Chain chain) {
@@ -74,13 +76,12 @@ void Circles::onChain(MemberId member, Chain chain) {
   if (!hooks_.lacks(member, chain.hops.back())) return;
   if (here) {
     found->entered = own.entered;  // of the last one's communicator
-    return onClosed(to, {true, {found, chain.hops.end()}});
+    return onClosed(to, {true, chain.number, {found, chain.hops.end()}});
   }
-  const bool before = std::any_of(passed_.begin(), passed_.end(), [&](const Passed& p) {
-    return p.first.sameWait(chain.hops.front()) && p.from == member && p.own.sameWait(own);
-  });
+  const Passed passed{chain.hops.front().process, chain.number};
+  const bool before = std::find(passed_.begin(), passed_.end(), passed) != passed_.end();
   if (before || chain.hops.size() == kMostHops) return;
-  passed_.push_back({chain.hops.front(), member, own});
+  passed_.push_back(passed);
   if (passed_.size() > kMostPassed) passed_.pop_front();
   chain.hops.push_back(own);
   hooks_.send(to, chain);

@@ -44,6 +44,7 @@ struct Hop {
 };
 struct Chain {
   bool closed = false;  // the first hop is what the last one waits for
+  uint64_t number = 0;  // of the chains that its first process has begun
   std::vector<Hop> hops{};
 };
 /// Longer ones are not followed.
@@ -74,16 +75,16 @@ class Circles {
   void onChain(MemberId member, Chain chain);
 
  private:
-  /// A chain that was sent on.
+  /// A chain that was sent on.  Others of its name come by other ways, and lead nowhere else.
   struct Passed {
-    Hop first;
-    MemberId from = 0;
-    Hop own;
+    uint64_t process = 0, number = 0;
+    bool operator==(const Passed&) const = default;
   };
   void onClosed(MemberId to, const Chain& chain);
 
   Hooks hooks_;
   std::deque<Passed> passed_;  // the newest last
+  uint64_t begun_ = 0;
 };
 
 }  // namespace tutti

@@ -75,6 +75,7 @@ std::string taggedHello(const Secret& secret, const Hello& hello, const Nonce& n
 Mac hmacSha256(const Secret& key, std::string_view data) { return hmacSha256(key.view(), data); }
 
 std::string otherSecretMessage() { return Writer(MessageType::OtherSecret).take(); }
+std::string withdrawnMessage() { return Writer(MessageType::Withdrawn).take(); }
 
 DialerProof::DialerProof(const Secret& secret, const Hello& hello, const Nonce& nonce)
     : secret_(secret), hello_(taggedHello(secret, hello, nonce)) {}

@@ -13,6 +13,8 @@
 // The rendezvous, which sees each for the first time, then knows that a rank has begun to join, and that it is gone if
 // its link closes before the proof.
 //
+// A dialer that gives up before it has proven itself says Withdrawn, so that this is no end of its rank.
+//
 // Each end says whether it encrypts (TUTTI_ENCRYPT); a link is encrypted where both do, and where one does not ranks
 // hear of it by a link under tags, over which nothing else goes (member_links.cpp).
 //
@@ -64,6 +66,7 @@ struct Hello {
 };
 
 std::string otherSecretMessage();
+std::string withdrawnMessage();
 
 /// The dialer's side; the calls in this order, each answer is the next message to send.
 class DialerProof {

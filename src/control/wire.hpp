@@ -16,6 +16,7 @@ enum class MessageType : uint8_t {
   Proof,
   Accepted,
   OtherSecret,  // instead of Proof
+  Withdrawn,    // likewise
   // Between a rank and the rendezvous (rendezvous.hpp)
   Register = 16,
   Peers,

@@ -256,17 +256,20 @@ TEST_CASE("a rank with another secret hears so soon, and the others when they ha
 
 namespace {
 
-/// Dials the place as a rank, says this, and closes the link when the answer is there.
+/// Dials the place as a rank, says this, and closes the link when the answer is there, perhaps with a last word.
 class Beginner : public Machine {
  public:
-  Beginner(Comers& comers, std::string hello)
-      : network_(comers.world().network(node_ = comers.world().addNode())), hello_(std::move(hello)) {
+  Beginner(Comers& comers, std::string hello, std::string last = "")
+      : network_(comers.world().network(node_ = comers.world().addNode())),
+        hello_(std::move(hello)),
+        last_(std::move(last)) {
     comers.world().attach(node_, this);
     network_.dial(SimWorld::controlAddress(comers.placeNode()));
   }
   void onAccepted(LinkId) override {}
   void onConnected(LinkId link) override { network_.send(link, hello_); }
   void onMessage(LinkId link, std::string_view) override {
+    if (!last_.empty()) network_.send(link, last_);
     network_.close(link);
     closed = true;
   }
@@ -278,7 +281,7 @@ class Beginner : public Machine {
  private:
   int node_ = -1;
   Network& network_;
-  const std::string hello_;
+  const std::string hello_, last_;
 };
 
 std::string helloOf(const JoinRequest& request, const Secret& secret, unsigned char nonce) {
@@ -315,6 +318,21 @@ TEST_CASE("a rank whose link closes before its proof is gone, if it knew the sec
     const Beginner stranger(comers, helloOf(lost, {7}, 1));
     REQUIRE(began(stranger));
     CHECK_FALSE(world.runUntil(failed, 2 * kSecond));
+  }
+  SECTION("nor does one who gives up and says so") {
+    const Beginner beginner(comers, helloOf(lost, lost.secret, 1), withdrawnMessage());
+    REQUIRE(began(beginner));
+    CHECK_FALSE(world.runUntil(failed, 2 * kSecond));
+  }
+  SECTION("a rank that gives up at once says so") {
+    BootstrapNode& rank = comers.comer();
+    JoinRequest request = lost;
+    request.self = SimWorld::controlAddress(comers.lastNode());
+    const MemberId id = rank.join(request);
+    const uint64_t before = world.nMessages();
+    REQUIRE(world.runUntil([&] { return world.nMessages() > before; }, world.nowNs() + kSecond));  // its hello
+    rank.leave(id);
+    CHECK_FALSE(world.runUntil(failed, world.nowNs() + 2 * kSecond));
   }
   SECTION("one who comes back is not gone, nor because somebody repeats what it said") {
     const std::string hello = helloOf(lost, lost.secret, 1);

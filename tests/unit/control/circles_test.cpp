@@ -137,6 +137,21 @@ TEST_CASE("a circle through any number of communicators fails all of them, where
   }
 }
 
+TEST_CASE("a chain that met one who did not wait yet is no hindrance to the next") {
+  for (const uint64_t seed : testSeeds(1, 20)) {
+    CAPTURE(seed);
+    Machines m(ring(4), 4, seed);
+    for (int p = 0; p < 3; ++p) m.enter(p, p);
+    m.begin(0);
+    m.run();
+    CHECK(m.nFailures() == 0);
+    m.enter(3, 3);
+    m.begin(0);  // again, from the same wait
+    m.run();
+    CHECK(m.nFailures() == 4);
+  }
+}
+
 TEST_CASE("a process outside a circle that waits for one of it finds it, and its own communicator is left alone") {
   for (const uint64_t seed : testSeeds(1, 20)) {
     CAPTURE(seed);
@@ -190,7 +205,7 @@ TEST_CASE("what is no circle, or need not be one, is none") {
 
 TEST_CASE("chains of others are read with care") {
   Writer w;
-  writeChain(w, {true, {Hop{.process = 7, .rank = 3, .text = std::string(1000, 'x'), .where = "here"}}});
+  writeChain(w, {true, 5, {Hop{.process = 7, .rank = 3, .text = std::string(1000, 'x'), .where = "here"}}});
   const std::string whole = w.take();
   Reader in(whole);
   const Chain chain = readChain(in);
@@ -205,5 +220,5 @@ TEST_CASE("chains of others are read with care") {
   }
   Circles deaf({.wait = [] { return std::optional<std::pair<MemberId, Hop>>(); }});
   deaf.onChain(1, {});
-  deaf.onChain(1, {false, std::vector<Hop>(kMostHops + 1)});
+  deaf.onChain(1, {false, 1, std::vector<Hop>(kMostHops + 1)});
 }
