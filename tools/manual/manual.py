@@ -15,13 +15,30 @@ CHOICES = re.compile(r"\{([^}]+)\}")
 MEANING_COLUMN = 20  # at least; what stands further left begins something new
 
 
+RANGE = re.compile(r"\b(?:INT|UINT|FLOAT):\w+ in \[(\S+) - (\S+)\]")
+TOGETHER = re.compile(r" *\b(Needs|Excludes): ((?:--?[\w-]+ *)+)")
+
+
 class Option:
     def __init__(self, names, rest):
         self.names = NAME.findall(names)
         value, _, meaning = rest.partition("  ")
-        self.value, self.meaning = value.strip(), [meaning.strip()] if meaning.strip() else []
-        choices = CHOICES.search(self.value)
+        self.meaning = [meaning.strip()] if meaning.strip() else []
+        choices = CHOICES.search(value)
         self.choices = choices.group(1).split(",") if choices else []
+        self.conditions = [f"{word.lower()} {', '.join(others.split())}" for word, others in TOGETHER.findall(value)]
+        self.conditions += [f"{least} to {most}" for least, most in RANGE.findall(value)]
+        self.value = self.plain(TOGETHER.sub("", value)).strip()
+
+    @staticmethod
+    def plain(value):
+        """What stands for the value, without the types of the library that reads command lines."""
+        value = re.sub(r"TEXT:\{([^}]+)\}", lambda choices: choices[1].replace(",", "|"), value)
+        return re.sub(r"\b(?:INT|UINT|FLOAT)\b", "NUMBER", RANGE.sub("NUMBER", value))
+
+    def text(self):
+        meaning = " ".join(self.meaning)
+        return meaning + (f" ({'; '.join(self.conditions)})" if self.conditions else "")
 
 
 def read_help(path, name):
@@ -54,13 +71,21 @@ def as_is(lines):
 def man_page(name, summary, version, text, before, options):
     page = [f'.TH "{name.upper()}" 1 "" "Tutti {version}" "Tutti"', ".SH NAME", f"{roff(name)} \\- {roff(summary)}"]
     # A program that writes its help as lines of usage alone says everything there.
-    page += [".SH SYNOPSIS", *as_is([line for line in (before if options else text.splitlines()) if line.strip()])]
+    lines = [line for line in (before if options else text.splitlines()) if line.strip()]
+    usage = [re.sub(r"^usage: *", "", line, flags=re.I) for line in lines if re.match("usage:", line, re.I)]
+    described = [line for line in lines if usage and not re.match("usage:", line, re.I)]
+    for number, line in enumerate(described):
+        if own := re.match(rf"(.*): ({re.escape(name)} .+)", line):  # a better one than the library's
+            described[number], usage = own[1], [own[2]]
+    page += [".SH SYNOPSIS", *as_is(usage or lines)]
+    if described:
+        page += [".SH DESCRIPTION", *as_is(described)]
     if options:
         page.append(".SH OPTIONS")
     for option in options:
         names = ", ".join(f"\\fB{roff(one)}\\fR" for one in option.names)
         value = f" \\fI{roff(option.value)}\\fR" if option.value else ""
-        page += [".TP", names + value, roff(" ".join(option.meaning)) or "\\&"]
+        page += [".TP", names + value, roff(option.text()) or "\\&"]
     page += [".SH SEE ALSO", "\\fBtutti\\-info \\-\\-config\\fR lists the environment variables.",
              "The documents are in \\fIshare/doc/tutti\\fR."]
     return "\n".join(page) + "\n"
