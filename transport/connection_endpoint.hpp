@@ -28,7 +28,8 @@ class ConnectionEndpoint : public Endpoint {
   /// For a message of so many bytes.
   Result<bool> hasRoom(size_t bytes) {
     TUTTI_TRY(failure_);
-    if (bytes > slotBytes()) return internalError("a message of ", bytes, " bytes for slots of ", slotBytes());
+    if (bytes > slotBytes())
+      return internalError(ErrorCode::MessageTooLarge, "a message of ", bytes, " bytes for slots of ", slotBytes());
     if (!connection_->hasRoom()) connection_->drive();
     TUTTI_TRY(remember(connection_->trouble()));
     return connection_->hasRoom();

@@ -38,9 +38,9 @@ int waitFor(int epoll, Events& events, int us) {
 
 Result<std::shared_ptr<FdSleeper>> FdSleeper::create() {
   Fd epoll(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll.valid()) return errnoError(errno, "epoll_create1 failed");
+  if (!epoll.valid()) return errnoError(errno, ErrorCode::NoEpoll, "epoll_create1 failed");
   Fd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!bell.valid()) return errnoError(errno, "eventfd failed");
+  if (!bell.valid()) return errnoError(errno, ErrorCode::NoEpoll, "eventfd failed");
   std::shared_ptr<FdSleeper> sleeper(new FdSleeper(std::move(epoll), std::move(bell)));
   TUTTI_TRY(sleeper->add(sleeper->bell_.get(), nullptr));
   return sleeper;
@@ -50,7 +50,8 @@ Status FdSleeper::add(int fd, Owner* owner) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = owner;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return errnoError(errno, "epoll_ctl failed");
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+    return errnoError(errno, ErrorCode::NoEpoll, "epoll_ctl failed");
   return {};
 }
 

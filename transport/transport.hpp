@@ -231,7 +231,9 @@ class Transport {
   virtual Sleeper* sleeper() { return nullptr; }
 
  protected:
-  static PendingEndpoint noBoards() { return refusedEndpoint(internalError("there are no boards")); }
+  static PendingEndpoint noBoards() {
+    return refusedEndpoint(internalError(ErrorCode::PartMisused, "there are no boards"));
+  }
 };
 
 /// An endpoint, for a caller that may block.  Errors: as beginConnect(); Timeout.

@@ -13,9 +13,11 @@ using namespace tutti;
 namespace {
 
 Status checkRankAndSize(int rank, int nRanks) {
-  if (nRanks < 1) return invalidArgument(ErrorCode::RankOutOfRange, "nRanks ", nRanks, " is less than 1");
+  if (nRanks < 1)
+    return invalidArgument(ErrorCode::RankOutOfRange, "nRanks ", nRanks, " is less than 1; pass how many ranks join");
   if (rank < 0 || rank >= nRanks)
-    return invalidArgument(ErrorCode::RankOutOfRange, "rank ", rank, " is outside 0..", nRanks - 1);
+    return invalidArgument(ErrorCode::RankOutOfRange, "rank ", rank, " is outside 0..", nRanks - 1,
+                           "; ranks count from 0, and nRanks is ", nRanks);
   return {};
 }
 
@@ -80,7 +82,9 @@ Status initEnv(tuttiComm_t* comm, const tuttiConfig_t* config) {
 
 Status initAll(tuttiComm_t* comms, int nDev, const int* devList) {
   TUTTI_TRY(checkNotNull(comms, "comms"));
-  if (nDev < 1) return invalidArgument(ErrorCode::RankOutOfRange, "nDev ", nDev, " is less than 1");
+  if (nDev < 1)
+    return invalidArgument(ErrorCode::RankOutOfRange, "nDev ", nDev,
+                           " is less than 1; pass how many ranks the process makes");
   TUTTI_ASSIGN(const tuttiUniqueId id, openRendezvousPlace(Reach::Host));
   ++groupDepth;
   Status status;
@@ -113,7 +117,8 @@ Status commSplit(tuttiComm_t parent, int color, int key, tuttiComm_t* newComm, c
   *newComm = nullptr;
   TUTTI_ASSIGN(const CommUse comm, use(parent));
   if (color < 0 && color != TUTTI_SPLIT_NOCOLOR) {
-    return invalidArgument(ErrorCode::ArgumentValue, "color ", color, " is neither >= 0 nor TUTTI_SPLIT_NOCOLOR");
+    return invalidArgument(ErrorCode::ArgumentValue, "color ", color,
+                           " is negative; pass 0 or more, or TUTTI_SPLIT_NOCOLOR to stay out");
   }
   TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, &comm->settings()));
   comm->callOrder().drain();
@@ -137,21 +142,24 @@ Status commShrink(tuttiComm_t parent, const int* list, int count, tuttiComm_t* n
   TUTTI_TRY(checkNotNull(newComm, "newComm"));
   *newComm = nullptr;
   TUTTI_ASSIGN(const CommUse comm, use(parent));
-  if (count < 0) return invalidArgument(ErrorCode::MembershipArgument, "excludeRanksCount ", count, " is negative");
+  if (count < 0)
+    return invalidArgument(ErrorCode::MembershipArgument, "excludeRanksCount ", count,
+                           " is negative; pass how many ranks the list has");
   if (count > 0) TUTTI_TRY(checkNotNull(list, "excludeRanksList"));
   if (flags != TUTTI_SHRINK_DEFAULT && flags != TUTTI_SHRINK_ABORT) {
     return invalidArgument(ErrorCode::ArgumentValue, "shrinkFlags ", flags,
-                           " is neither TUTTI_SHRINK_DEFAULT nor TUTTI_SHRINK_ABORT");
+                           " is unknown; pass TUTTI_SHRINK_DEFAULT or TUTTI_SHRINK_ABORT");
   }
   std::vector<int> excluded(list, list + count);
   std::sort(excluded.begin(), excluded.end());
   excluded.erase(std::unique(excluded.begin(), excluded.end()), excluded.end());
   for (const int rank : excluded) {
     if (rank < 0 || rank >= comm->nRanks())
-      return invalidArgument(ErrorCode::MembershipArgument, "excluded rank ", rank, " is not a rank of comm");
+      return invalidArgument(ErrorCode::MembershipArgument, "excluded rank ", rank,
+                             " is not a rank of comm; its ranks are 0..", comm->nRanks() - 1);
     if (rank == comm->rank())
       return invalidArgument(ErrorCode::MembershipArgument, "rank ", rank,
-                             " is excluded and must not call tuttiCommShrink");
+                             " excludes itself; only ranks that stay call tuttiCommShrink");
   }
   TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, &comm->settings()));
   if (flags == TUTTI_SHRINK_ABORT) {
@@ -176,11 +184,11 @@ Status commGrow(tuttiComm_t parent, int nRanks, const tuttiUniqueId* id, int ran
   }
   TUTTI_ASSIGN(const CommUse comm, use(parent));
   if (rank != -1)
-    return invalidArgument(ErrorCode::MembershipArgument, "rank must be -1 on a rank of the old communicator, not ",
-                           rank);
+    return invalidArgument(ErrorCode::MembershipArgument, "rank ", rank,
+                           " was passed by a rank of the old communicator, which keeps its number; pass -1");
   if (nRanks <= comm->nRanks()) {
     return invalidArgument(ErrorCode::MembershipArgument, "nRanks ", nRanks, " is not more than the ", comm->nRanks(),
-                           " ranks of comm");
+                           " ranks of comm; pass the size after growing");
   }
   TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, &comm->settings()));
   const auto forget = [](tuttiUniqueId* secret) {
@@ -314,7 +322,7 @@ tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nRanks, const tuttiUniqueId* u
 tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags) {
   return guarded("CommRevoke", comm, [&]() -> Status {
     TUTTI_ASSIGN(const CommUse live, use(comm));
-    if (flags != 0) return invalidArgument(ErrorCode::ArgumentValue, "flags ", flags, " is not 0");
+    if (flags != 0) return invalidArgument(ErrorCode::ArgumentValue, "flags ", flags, " is unknown; pass 0");
     live->revoke();
     return {};
   });
@@ -374,7 +382,9 @@ tuttiResult_t tuttiCommCuDevice(tuttiComm_t comm, int* device) {
 tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, int timeoutMs) {
   return guarded("CommSetTimeout", comm, [&]() -> Status {
     TUTTI_ASSIGN(const CommUse live, use(comm));
-    if (timeoutMs < 0) return invalidArgument(ErrorCode::ArgumentValue, "timeoutMs ", timeoutMs, " is negative");
+    if (timeoutMs < 0)
+      return invalidArgument(ErrorCode::ArgumentValue, "timeoutMs ", timeoutMs,
+                             " is negative; pass milliseconds, or 0 to wait for ever");
     live->watchdog().setTimeoutMs(timeoutMs);
     return {};
   });

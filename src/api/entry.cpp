@@ -11,22 +11,26 @@ namespace {
 
 Status checkOperator(const tuttiComm* handle, Call* call) {
   if (call->op < 0)
-    return invalidArgument(ErrorCode::Operator, "op ", static_cast<int>(call->op), " is not an operator");
+    return invalidArgument(ErrorCode::Operator, "op ", static_cast<int>(call->op),
+                           " is not an operator; pass tuttiSum or another constant of tuttiRedOp_t");
   if (call->op >= tuttiNumOps) {
     call->custom = handle->comm->operators().find(call->op);
     if (call->custom == nullptr) {
-      return invalidArgument(ErrorCode::Operator, "op ", static_cast<int>(call->op),
-                             " is neither built in nor made for this communicator (or is destroyed)");
+      return invalidArgument(
+          ErrorCode::Operator, "op ", static_cast<int>(call->op),
+          " is neither built in nor made for this communicator (or is destroyed); make it with tuttiRedOpCreate "
+          "on this communicator, and destroy it after its last call");
     }
     if (call->custom->function == nullptr && call->custom->dtype != call->dtype) {
       return invalidArgument(ErrorCode::OperatorType, "op was made by tuttiRedOpCreatePreMulSum for ",
-                             dataTypeName(call->custom->dtype), ", but dtype is ", dataTypeName(call->dtype));
+                             dataTypeName(call->custom->dtype), ", but dtype is ", dataTypeName(call->dtype),
+                             "; make an operator for each type");
     }
     return {};
   }
   if (!validOpForType(call->op, call->dtype)) {
     return invalidArgument(ErrorCode::OperatorType, "op ", redOpName(call->op), " is not defined on dtype ",
-                           dataTypeName(call->dtype));
+                           dataTypeName(call->dtype), "; docs/guide.md lists the operators of each type");
   }
   return {};
 }
@@ -36,7 +40,7 @@ Status checkRoot(const tuttiComm* handle, const Call& call) {
   if (!peer && !callIsRooted(call)) return {};
   if (call.root >= 0 && call.root < handle->nRanks) return {};
   return invalidArgument(ErrorCode::RootOrPeerOutOfRange, peer ? "peer " : "root ", call.root,
-                         " is not a rank of this communicator (0..", handle->nRanks - 1, ")");
+                         " is not a rank of this communicator; its ranks are 0..", handle->nRanks - 1);
 }
 
 /// What this rank uses of its buffers; one of which it uses nothing may be NULL.
@@ -58,7 +62,8 @@ Status checkCount(const tuttiComm* handle, const Call& call) {
   const size_t count = largestBlock(call);
   if (count <= most / static_cast<size_t>(handle->nRanks)) return {};
   return invalidArgument(ErrorCode::CountTooLarge, "count ", count, " of ", dataTypeName(call.dtype), " on ",
-                         handle->nRanks, " ranks does not fit into memory");
+                         handle->nRanks,
+                         " ranks does not fit into memory; count is elements, not bytes, and not negative");
 }
 
 /// Of the buffers that this rank has.
@@ -77,8 +82,9 @@ Status checkOverlap(const tuttiComm* handle, const Call& call) {
   if (!extents.both() || placed(extents, call.sendbuff, call.recvbuff) != Placement::Wrong) return {};
   constexpr const char* kRules[] = {"sendbuff == recvbuff", "sendbuff == recvbuff + rank * count",
                                     "recvbuff == sendbuff + rank * count"};  // in the order of InPlace
-  return invalidArgument(ErrorCode::BuffersOverlap, "sendbuff and recvbuff overlap without being in place (",
-                         kRules[static_cast<size_t>(inPlaceOf(call.collective))], ")");
+  return invalidArgument(ErrorCode::BuffersOverlap,
+                         "sendbuff and recvbuff overlap without being in place; keep them apart, or pass ",
+                         kRules[static_cast<size_t>(inPlaceOf(call.collective))]);
 }
 
 }  // namespace
@@ -99,7 +105,7 @@ tuttiResult_t report(const char* function, const Status& status, tuttiComm_t han
   if (status.ok()) return tuttiSuccess;
   const bool ofRank = handle != nullptr && status.code() == tuttiInvalidArgument;
   std::string text =
-      withCode(cat("tutti", function, ": ", status.message(), ofRank ? onRank(handle) : ""), status.kind());
+      withCode(cat("tutti", function, ofRank ? onRank(handle) : "", ": ", status.message()), status.kind());
   if (handle != nullptr) {
     const std::lock_guard lock(handle->mutex);
     handle->lastErrorText = text;
@@ -133,12 +139,14 @@ tuttiResult_t thrown(const char* function, tuttiComm_t handle) noexcept {
 }
 
 Status checkNotNull(const void* pointer, const char* name) {
-  return pointer == nullptr ? invalidArgument(ErrorCode::NullPointer, name, " is NULL") : Status();
+  return pointer == nullptr ? invalidArgument(ErrorCode::NullPointer, name, " is NULL; pass a valid pointer")
+                            : Status();
 }
 
 Status checkParameters(tuttiComm_t handle, Call* call) {
   if (!validDataType(static_cast<int>(call->dtype))) {
-    return invalidArgument(ErrorCode::DataType, "dtype ", static_cast<int>(call->dtype), " is not a data type (0..",
+    return invalidArgument(ErrorCode::DataType, "dtype ", static_cast<int>(call->dtype),
+                           " is not a data type; pass tuttiFloat32 or another constant of tuttiDataType_t (0..",
                            tuttiNumTypes - 1, ")");
   }
   if (callReduces(*call)) TUTTI_TRY(checkOperator(handle, call));

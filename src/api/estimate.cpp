@@ -32,8 +32,8 @@ Result<Call> describe(tuttiComm_t comm, tuttiCall_t which, size_t count, tuttiDa
                       int root) {
   const int number = static_cast<int>(which);
   if (number < 0 || number >= tuttiNumCalls) {
-    return invalidArgument(ErrorCode::ArgumentValue, "call ", number, " is not one of tuttiCall_t (0..",
-                           tuttiNumCalls - 1, ")");
+    return invalidArgument(ErrorCode::ArgumentValue, "call ", number,
+                           " is unknown; pass a constant of tuttiCall_t (0..", tuttiNumCalls - 1, ")");
   }
   const Kind& kind = kKinds[number];
   const bool barrier = which == tuttiCallBarrier;
@@ -106,7 +106,9 @@ tuttiResult_t tuttiCommEstimate(tuttiComm_t comm, tuttiCall_t call, size_t count
 tuttiResult_t tuttiGroupSimulateEnd(double* timeUs) {
   return guarded("GroupSimulateEnd", nullptr, [&] {
     Status status = checkNotNull(timeUs, "timeUs");
-    if (status.ok() && groupDepth == 0) status = invalidUsage(ErrorCode::NoGroup, "no group is open on this thread");
+    if (status.ok() && groupDepth == 0)
+      status = invalidUsage(ErrorCode::NoGroup,
+                            "this thread has no open group; pair it with tuttiGroupStart on the same thread");
     if (!status.ok()) return report("GroupSimulateEnd", status, nullptr);
     *timeUs = 0;
     if (--groupDepth > 0) return tuttiSuccess;

@@ -54,7 +54,8 @@ tuttiResult_t tuttiGetUniqueIdAt(const char* address, int serve, tuttiUniqueId* 
     TUTTI_TRY(checkNotNull(address, "address"));
     TUTTI_TRY(checkNotNull(uniqueId, "uniqueId"));
     if (serve != 0 && serve != 1)
-      return invalidArgument(ErrorCode::ArgumentValue, "serve ", serve, " is neither 0 nor 1");
+      return invalidArgument(ErrorCode::ArgumentValue, "serve ", serve,
+                             " is unknown; pass 1 to have this process serve the meeting place, else 0");
     TUTTI_TRY(checkConfig());
     TUTTI_ASSIGN(*uniqueId, agreedUniqueId(address, serve == 1));
     return {};
@@ -87,7 +88,10 @@ tuttiResult_t tuttiGroupEnd(void) {
   return guarded("GroupEnd", nullptr, [&] {
     CallGroup& group = currentGroup();
     if (groupDepth == 0)
-      return report("GroupEnd", invalidUsage(ErrorCode::NoGroup, "no group is open on this thread"), nullptr);
+      return report("GroupEnd",
+                    invalidUsage(ErrorCode::NoGroup,
+                                 "this thread has no open group; pair it with tuttiGroupStart on the same thread"),
+                    nullptr);
     if (--groupDepth > 0) return tuttiSuccess;
     return report("GroupEnd", endGroup(&group), nullptr);
   });

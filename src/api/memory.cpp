@@ -58,11 +58,12 @@ tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDat
     TUTTI_TRY(checkNotNull(op, "op"));
     TUTTI_TRY(checkNotNull(scalar, "scalar"));
     if (!validDataType(static_cast<int>(dtype)) || dtype == tuttiBool) {
-      return invalidArgument(ErrorCode::DataType, "dtype ", static_cast<int>(dtype), " is not a number type");
+      return invalidArgument(ErrorCode::DataType, "dtype ", static_cast<int>(dtype),
+                             " is not a number type; pass any of tuttiDataType_t but tuttiBool");
     }
     if (residence != tuttiScalarDevice && residence != tuttiScalarHostImmediate) {
       return invalidArgument(ErrorCode::ArgumentValue, "residence ", static_cast<int>(residence),
-                             " is neither device nor host immediate");
+                             " is unknown; pass tuttiScalarDevice or tuttiScalarHostImmediate");
     }
     if (residence == tuttiScalarDevice) TUTTI_TRY(live->executor().checkMemory(scalar, "scalar"));
     auto custom = std::make_shared<CustomOperator>();
@@ -86,7 +87,8 @@ tuttiResult_t tuttiRedOpCreate(tuttiRedOp_t* op, tuttiRedFunction_t function, in
       return invalidUsage(ErrorCode::NotOnDevice,
                           "a function of the host cannot combine device memory; use a built-in operator");
     }
-    if (function == nullptr) return invalidArgument(ErrorCode::NullPointer, "function is NULL");
+    if (function == nullptr)
+      return invalidArgument(ErrorCode::NullPointer, "function is NULL; pass the function that combines two values");
     auto custom = std::make_shared<CustomOperator>();
     custom->function = function;
     custom->commutative = commutative != 0;

@@ -32,7 +32,7 @@ class CountsBuilder {
   void copy(const size_t* array, const char* name, std::vector<size_t>* to) {
     if (n_ == 0) return;
     if (array == nullptr) {
-      fail(invalidArgument(ErrorCode::NullPointer, name, " is NULL"));
+      fail(invalidArgument(ErrorCode::NullPointer, name, " is NULL; pass an array with an entry for each rank"));
       return;
     }
     to->assign(array, array + n_);
@@ -53,8 +53,9 @@ Status checkDisjoint(const std::vector<size_t>& counts, const std::vector<size_t
   for (const size_t i : order) {
     if (counts[i] == 0) continue;
     if (displs[i] < end)
-      return invalidArgument(ErrorCode::CountsDisagree, "the blocks received from ranks ", last, " and ", i,
-                             " overlap");
+      return invalidArgument(
+          ErrorCode::CountsDisagree, "the blocks received from ranks ", last, " and ", i,
+          " overlap; place each behind the end of the other (displacements and counts are elements)");
     end = displs[i] + counts[i];
     last = i;
   }
@@ -100,11 +101,13 @@ tuttiResult_t tuttiAllToAllv(const void* sendbuff, const size_t sendcounts[], co
       const Counts& c = counts.counts();
       if (c.sendCounts[own] != c.recvCounts[own]) {
         counts.fail(invalidArgument(ErrorCode::CountsDisagree, "sendcounts and recvcounts of the rank itself differ: ",
-                                    c.sendCounts[own], " and ", c.recvCounts[own]));
+                                    c.sendCounts[own], " and ", c.recvCounts[own], "; give both the same number"));
       }
       if (sendbuff == recvbuff && (c.sendCounts != c.recvCounts || c.sendDispls != c.recvDispls)) {
-        counts.fail(invalidArgument(ErrorCode::CountsDisagree,
-                                    "in place, send and receive counts and displacements must be equal"));
+        counts.fail(invalidArgument(
+            ErrorCode::CountsDisagree,
+            "send and receive counts or displacements differ although sendbuff is recvbuff; in place they "
+            "must be equal"));
       }
     }
     return enterCounts("AllToAllv", comm, vectorCall(Collective::AllToAll, sendbuff, recvbuff, dtype), &counts, stream);
@@ -119,7 +122,8 @@ tuttiResult_t tuttiAllGatherv(const void* sendbuff, size_t sendcount, void* recv
     if (counts.status().ok() && comm != nullptr &&
         counts.counts().recvCounts[static_cast<size_t>(comm->rank)] != sendcount) {
       counts.fail(invalidArgument(ErrorCode::CountsDisagree, "sendcount ", sendcount, " differs from recvcounts[",
-                                  comm->rank, "] = ", counts.counts().recvCounts[static_cast<size_t>(comm->rank)]));
+                                  comm->rank, "] = ", counts.counts().recvCounts[static_cast<size_t>(comm->rank)],
+                                  "; give both the same number"));
     }
     Call call = vectorCall(Collective::AllGather, sendbuff, recvbuff, dtype);
     call.count = sendcount;
@@ -151,8 +155,9 @@ tuttiResult_t tuttiGatherv(const void* sendbuff, size_t sendcount, void* recvbuf
     if (isRoot(comm, root)) {
       counts.receive(recvcounts, displs);
       if (counts.status().ok() && counts.counts().recvCounts[static_cast<size_t>(root)] != sendcount) {
-        counts.fail(invalidArgument(ErrorCode::CountsDisagree, "sendcount ", sendcount,
-                                    " of the root differs from recvcounts[", root, "]"));
+        counts.fail(invalidArgument(
+            ErrorCode::CountsDisagree, "sendcount ", sendcount, " of the root differs from recvcounts[", root,
+            "] = ", counts.counts().recvCounts[static_cast<size_t>(root)], "; give both the same number"));
       }
     }
     return enterCounts("Gatherv", comm, call, &counts, stream);
@@ -169,8 +174,9 @@ tuttiResult_t tuttiScatterv(const void* sendbuff, const size_t sendcounts[], con
     if (isRoot(comm, root)) {
       counts.send(sendcounts, displs);
       if (counts.status().ok() && counts.counts().sendCounts[static_cast<size_t>(root)] != recvcount) {
-        counts.fail(invalidArgument(ErrorCode::CountsDisagree, "recvcount ", recvcount,
-                                    " of the root differs from sendcounts[", root, "]"));
+        counts.fail(invalidArgument(
+            ErrorCode::CountsDisagree, "recvcount ", recvcount, " of the root differs from sendcounts[", root,
+            "] = ", counts.counts().sendCounts[static_cast<size_t>(root)], "; give both the same number"));
       }
     }
     return enterCounts("Scatterv", comm, call, &counts, stream);

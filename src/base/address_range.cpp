@@ -30,7 +30,7 @@ Result<AddressRange> parseAddressRange(std::string_view name, std::string_view t
                      bits <= most;
   if (!right)
     return invalidUsage(ErrorCode::VariableValue, name, "='", text,
-                        "' is no range of addresses such as 10.0.0.0/8 or fd00::/16");
+                        "' is no range of addresses; write one such as 10.0.0.0/8 or fd00::/16");
   range.bits = bits + 128 - most;
   return range;
 }

@@ -18,7 +18,7 @@ inline Status thrownStatus() {
   } catch (const std::bad_alloc&) {
     return noMemory();
   } catch (const std::exception& error) {
-    return systemError(error.what());
+    return systemError(ErrorCode::LibraryException, error.what());
   }
 }
 

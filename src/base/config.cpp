@@ -224,14 +224,16 @@ Result<int64_t> parse(const Variable& v, const std::string& text) {
     case VariableKind::Bytes: {
       size_t bytes = 0;
       if (parseBytes(text, &bytes)) return static_cast<int64_t>(bytes);
-      return invalidUsage(ErrorCode::VariableValue, v.name, "='", text, "' is not a size such as 65536, 64K or 1M");
+      return invalidUsage(ErrorCode::VariableValue, v.name, "='", text,
+                          "' is not a size; write one such as 65536, 64K or 1M");
     }
     case VariableKind::Flag:
       if (text == "0" || text == "1") return static_cast<int64_t>(text == "1");
-      return invalidUsage(ErrorCode::VariableValue, v.name, "='", text, "' is neither 0 nor 1");
+      return invalidUsage(ErrorCode::VariableValue, v.name, "='", text,
+                          "' is neither 0 nor 1; set 1 for yes, 0 for no");
     case VariableKind::Text: break;
   }
-  return internalError(v.name, " is a text, not a number");
+  return internalError(ErrorCode::PartMisused, v.name, " is a text, not a number");
 }
 
 Status checkRange(const Variable& v, int64_t value) {
@@ -274,7 +276,7 @@ Status checkRange(const Variable& v, int64_t value) {
   for (const Range& range : kRanges) {
     if (std::strcmp(range.name, v.name) == 0 && (value < range.least || value > range.most)) {
       return invalidUsage(ErrorCode::VariableOutOfRange, v.name, "=", value, " is outside ", range.least, "..",
-                          range.most);
+                          range.most, "; set a number of that range, or leave it unset");
     }
   }
   const bool isPacketSize = value == 0 || (value >= 256 && std::has_single_bit(static_cast<uint64_t>(value)));
@@ -305,7 +307,10 @@ Result<size_t> choiceOf(const Choice& choice, std::string_view value) {
     if (value == choice.words[i]) return i;
     known += cat(i == 0 ? "" : ", ", choice.words[i]);
   }
-  return invalidUsage(ErrorCode::VariableValue, choice.name, "='", value, "' is none of: ", known);
+  std::vector<std::string> words(choice.words.begin(), choice.words.end());
+  std::erase(words, "");
+  return invalidUsage(ErrorCode::VariableValue, choice.name, "='", value, "' is none of: ", known,
+                      didYouMean(value, words), "; set one of them, or leave it unset");
 }
 
 // What setDefault() has set.  Never destroyed: threads of the user's may outlive static destructors.
@@ -366,7 +371,7 @@ Status setDefault(std::string_view name, const char* value) {
                             "TUTTI_HOME", "TUTTI_GRAPH_FILE", "TUTTI_GRAPH_DUMP_FILE"}) {
     if (name == given)
       return invalidArgument(ErrorCode::NoSuchVariable, name,
-                             " is read from the environment alone: a default would do nothing");
+                             " is read from the environment alone; set it there, before the program starts");
   }
   if (value != nullptr) {
     if (const Status status = checkValue(name, value); !status.ok()) return invalidArgument(status.text());
@@ -412,6 +417,8 @@ std::vector<std::string> unknownVariables() {
 
 Status checkConfig() {
   for (const Variable& v : kVariables) TUTTI_TRY(checkValue(v.name, configText(v.name)));
+  // One rank says it where tutti-run has given all of them the same environment.
+  if (const char* const rank = std::getenv("TUTTI_RANK"); rank != nullptr && std::string_view(rank) != "0") return {};
   for (const std::string& sentence : unknownVariables()) TUTTI_WARN("config", sentence);
   return {};
 }

@@ -72,13 +72,13 @@ Status setCongestionControl(int fd, const std::string& name) {
       return invalidUsage(ErrorCode::NotHonoured, "the system keeps the tcp congestion control '", name,
                           "' from this user, who may have: ", systemList("allowed"),
                           " (sysctl net.ipv4.tcp_allowed_congestion_control adds to them)");
-    default: return errnoError(error, cat("tcp congestion control '", name, "'"));
+    default: return errnoError(error, ErrorCode::SocketSetting, cat("tcp congestion control '", name, "'"));
   }
 }
 
 Status checkCongestionControl(const std::string& name) {
   const Fd fresh(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fresh.valid()) return errnoError(errno, "a socket to try a congestion control on");
+  if (!fresh.valid()) return errnoError(errno, ErrorCode::SocketRefused, "a socket to try a congestion control on");
   const Status has = setCongestionControl(fresh.get(), name);
   return has.ok() ? has : Status(has.code(), cat("TUTTI_TCP_CONGESTION: ", has.text()));
 }

@@ -31,7 +31,7 @@ bool parseSpec(std::string_view text, LogSpec* spec, std::string* error) {
     const bool hasArea = colon != std::string::npos;
     const auto level = parseLevel(hasArea ? std::string_view(part).substr(colon + 1) : std::string_view(part));
     if (!level) {
-      *error = cat("'", part, "' is not LEVEL or AREA:LEVEL with a level of error, warn, info, debug, trace");
+      *error = cat("'", part, "' names no level; write LEVEL or AREA:LEVEL with error, warn, info, debug or trace");
       return false;
     }
     if (hasArea) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "src/base/text.hpp"
+#include "src/base/types.hpp"
+
 namespace tutti {
 namespace {
 
@@ -54,6 +57,16 @@ std::string didYouMean(std::string_view text, const std::vector<std::string>& na
     nearest = &name;
   }
   return nearest == nullptr ? "" : " (did you mean " + *nearest + "?)";
+}
+
+std::string notACollective(std::string_view text) {
+  std::vector<std::string> names;
+  std::string all;
+  for (int i = 0; i < kNumCollectives; ++i) {
+    names.emplace_back(collectiveKey(static_cast<Collective>(i)));
+    all += cat(i == 0 ? "" : ", ", names.back());
+  }
+  return cat("'", text, "' is not a collective", didYouMean(text, names), "; the collectives are ", all);
 }
 
 }  // namespace tutti

@@ -13,4 +13,7 @@ namespace tutti {
 /// prefix  what all names begin with: it is not counted, as it would make any two alike
 std::string didYouMean(std::string_view text, const std::vector<std::string>& names, std::string_view prefix = "");
 
+/// "'allreduc' is not a collective (did you mean allreduce?); the collectives are allreduce, ..."
+std::string notACollective(std::string_view text);
+
 }  // namespace tutti

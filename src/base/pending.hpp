@@ -43,7 +43,7 @@ auto awaitValue(Ask ask, Deadline deadline, const std::string& what) -> decltype
   for (long pauseNs = 10'000;; pauseNs = std::min(2 * pauseNs, kLongestPauseNs)) {
     auto result = ask();
     if (!result.ok() || *result) return result;
-    if (deadline.passed()) return timeoutError(ErrorCode::Timeout, "waited until its deadline for ", what);
+    if (deadline.passed()) return timeoutError(ErrorCode::RankSilent, "waited until its deadline for ", what);
     const timespec pause{0, pauseNs};
     nanosleep(&pause, nullptr);
   }

@@ -24,4 +24,9 @@ Status errnoError(ErrorCode kind, int errnum, std::string what) {
   return {tuttiSystemError, kind, cat(what, ": ", strerror_r(errnum, buffer, sizeof buffer), " (errno ", errnum, ")")};
 }
 
+Status errnoError(int errnum, ErrorCode otherwise, std::string what) {
+  const ErrorCode told = codeOfErrno(errnum);
+  return errnoError(isGeneral(told) ? otherwise : told, errnum, std::move(what));
+}
+
 }  // namespace tutti

@@ -106,6 +106,8 @@ Status systemError(ErrorCode kind, const Args&... args) {
 /// systemError with ": <text of errnum> (errno N)" at the end, and the code that errnum tells.
 Status errnoError(int errnum, std::string what);
 Status errnoError(ErrorCode kind, int errnum, std::string what);
+/// The same, with `otherwise` where errnum tells no more than that the system refused.
+Status errnoError(int errnum, ErrorCode otherwise, std::string what);
 
 /// A value or the Status that says why there is none.  Success costs a null pointer beside the value: executors return
 /// one from every step of the fastest calls.

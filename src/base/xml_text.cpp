@@ -9,16 +9,13 @@ Status XmlText::parse(std::string_view text, std::string origin) {
   text_ = text;
   origin_ = std::move(origin);
   lineEnds_.clear();
-  if (text.size() > kMostBytes)
-    return invalidArgument(ErrorCode::TopologyFile, origin_, ": larger than ", kMostBytes, " bytes");
+  if (text.size() > kMostBytes) return invalidArgument(kind_, origin_, ": larger than ", kMostBytes, " bytes");
   for (size_t at = text.find('\n'); at != std::string_view::npos; at = text.find('\n', at + 1)) {
     lineEnds_.push_back(static_cast<ptrdiff_t>(at));
   }
   const auto result = document_.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
-  if (!result)
-    return invalidArgument(ErrorCode::TopologyFile, origin_, ":", lineAt(result.offset),
-                           ": not XML: ", result.description());
-  if (!root()) return invalidArgument(ErrorCode::TopologyFile, origin_, ":1: not XML: there is no element");
+  if (!result) return invalidArgument(kind_, origin_, ":", lineAt(result.offset), ": not XML: ", result.description());
+  if (!root()) return invalidArgument(kind_, origin_, ":1: not XML: there is no element");
   return checkCharacters();
 }
 

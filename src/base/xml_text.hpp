@@ -17,6 +17,9 @@ class XmlText {
   /// Larger texts are refused: no machine needs them.
   static constexpr size_t kMostBytes = size_t{64} << 20;
 
+  /// `kind` is the code of all errors.
+  explicit XmlText(ErrorCode kind) : kind_(kind) {}
+
   /// `origin` is the file name or another word for messages.  The text must outlive this object.
   /// Errors: InvalidArgument "origin:line: ..." for what is not well-formed.
   Status parse(std::string_view text, std::string origin);
@@ -27,7 +30,7 @@ class XmlText {
   /// "origin:line: <tag>: sentence"
   template <class... Args>
   Status error(pugi::xml_node node, const Args&... args) const {
-    return invalidArgument(origin_, ":", line(node), ": <", node.name(), ">: ", args...);
+    return invalidArgument(kind_, origin_, ":", line(node), ": <", node.name(), ">: ", args...);
   }
 
   /// The attribute as a whole number in [least, most]; decimal, or hexadecimal with 0x.  `absent` without it.
@@ -40,6 +43,7 @@ class XmlText {
   Status checkCharacters() const;
   int lineAt(ptrdiff_t offset) const;
 
+  ErrorCode kind_;
   pugi::xml_document document_;
   std::string_view text_;
   std::string origin_;

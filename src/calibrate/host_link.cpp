@@ -63,7 +63,7 @@ Result<std::optional<HostLinkFigures>> parseHostLink(std::string_view text) {
   const std::vector<std::string> words = split(text, ' ');
   if (words.size() != 2 || !parseNumber(words[0], 0.0, kMostUs, &figures.latencyUs) ||
       !parseNumber(words[1], 0.0, kMostGBps, &figures.bandwidthGBps)) {
-    return invalidArgument("not the figures of a link between hosts");
+    return invalidArgument(ErrorCode::KeptFigures, "not the figures of a link between hosts");
   }
   return std::optional(figures);
 }

@@ -78,7 +78,7 @@ class LocalStreams : public StreamExchange {
     std::array<Fd, 2> both = {Fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), Fd()};
     if (bind(listener.get(), where, bytes) != 0 || listen(listener.get(), 1) != 0 ||
         getsockname(listener.get(), where, &bytes) != 0 || connect(both[0].get(), where, bytes) != 0) {
-      return errnoError(errno, "loopback for measuring tcp");
+      return errnoError(errno, ErrorCode::SocketRefused, "loopback for measuring tcp");
     }
     both[1].reset(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     const int on = 1;

@@ -58,7 +58,8 @@ Result<ForeignPlans> ForeignPlans::read(int nRanks) {
 #endif
   Result<std::shared_ptr<const PlanLibrary>> library = sharedLibrary(plans.directory_, nRanks);
   if (!library.ok())
-    return invalidUsage(ErrorCode::PlanFolder, "TUTTI_PLAN_DIR=", plans.directory_, ": ", library.status().text());
+    return invalidUsage(ErrorCode::PlanFolder, "TUTTI_PLAN_DIR=", plans.directory_, ": ", library.status().text(),
+                        "; name a folder that every rank can read, or leave it unset");
   plans.library_ = std::move(*library);
   for (const PlanLibrary::Refused& file : plans.library_->refused()) plans.refused_.push_back(file.why);
   plans.takeNames();

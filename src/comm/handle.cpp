@@ -138,7 +138,8 @@ Status startJoin(tuttiComm* handle, JoinFunction join, tuttiComm_t* out) {
 }
 
 Result<CommUse> use(tuttiComm_t handle) {
-  if (handle == nullptr) return invalidArgument(ErrorCode::CommunicatorInvalid, "comm is NULL");
+  if (handle == nullptr)
+    return invalidArgument(ErrorCode::CommunicatorInvalid, "comm is NULL; pass what a tuttiCommInit function made");
   CommUse inUse(handle);  // before the state is read: then it is not freed, or the state says that it is
   switch (handle->state.load(std::memory_order_seq_cst)) {
     case tuttiComm::State::Ready: return inUse;

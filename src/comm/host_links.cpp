@@ -102,8 +102,8 @@ class Ring {
     for (;;) {
       TUTTI_ASSIGN(const ProbeStep came, step());
       if (came == ProbeStep::Done) return {};
-      if (comm_.watchdog().abortState().ended()) return systemError("the communicator has ended");
-      if (deadline.passed()) return timeoutError(ErrorCode::Timeout, "no answer within ", kMostMs, " ms");
+      if (comm_.watchdog().abortState().ended()) return remoteError(ErrorCode::Aborted, "the communicator has ended");
+      if (deadline.passed()) return timeoutError(ErrorCode::RankSilent, "no answer within ", kMostMs, " ms");
       if (came == ProbeStep::Moved) continue;
       comm_.links().progress();
       if (nowNs() - beganNs < kPatienceNs) {

@@ -50,8 +50,8 @@ Status Links::meet(std::vector<PeerDescriptor> descriptors) {
     const Result<Route> way = routeBetween(rank_, descriptor.info.rank);
     if (!way.ok()) {
       return invalidUsage(ErrorCode::NoTransport, "no transport that TUTTI_TRANSPORTS allows joins rank ", rank_,
-                          " and rank ", descriptor.info.rank, " (host ", descriptor.hostName, ").  ",
-                          way.status().message());
+                          " and rank ", descriptor.info.rank, " (host ", descriptor.hostName,
+                          "): ", way.status().message(), "; add one that does, or leave TUTTI_TRANSPORTS unset");
     }
     byPeer_.push_back(*way);
   }

@@ -114,7 +114,8 @@ Result<Graph> hostGraph(const std::vector<PeerDescriptor>& descriptors, const st
   if (file.empty()) return topology::detectBySystem();
   Result<Graph> given = givenHost(file, host, hosts.size());
   if (!given.ok()) {
-    return Status(given.status().code(), cat("TUTTI_TOPO_FILE=", file, ": ", given.status().text()));
+    return Status(given.status().code(), cat("TUTTI_TOPO_FILE=", file, ": ", given.status().text(),
+                                             "; leave it unset to have this machine looked at"));
   }
   TUTTI_TRY(askOfDevices(descriptors, hosts[host], &*given));
   for (const std::string& sentence : given->leftOut) TUTTI_WARN("topology", "TUTTI_TOPO_FILE=", file, ": ", sentence);
@@ -308,7 +309,7 @@ Status dumpMachine(const Machines& machine) {
   if (file && std::rename(beside.c_str(), path.c_str()) == 0) return {};
   const int error = errno;
   (void)std::remove(beside.c_str());
-  return errnoError(error, cat("TUTTI_TOPO_DUMP_FILE: cannot write ", path));
+  return errnoError(error, ErrorCode::TopologyNotWritten, cat("TUTTI_TOPO_DUMP_FILE: cannot write ", path));
 }
 
 std::string describeLevels(const Machines& machine) {

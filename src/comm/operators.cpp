@@ -10,11 +10,14 @@ tuttiRedOp_t OperatorTable::add(std::shared_ptr<const CustomOperator> op) {
 
 Status OperatorTable::remove(tuttiRedOp_t op) {
   if (op < tuttiNumOps)
-    return invalidArgument(ErrorCode::Operator, "op ", redOpName(op), " is built in and cannot be destroyed");
+    return invalidArgument(ErrorCode::Operator, "op ", redOpName(op),
+                           " is built in and cannot be destroyed; destroy only what tuttiRedOpCreate made");
   const std::lock_guard lock(mutex_);
   if (operators_.erase(op) == 1) return {};
-  return invalidArgument(ErrorCode::Operator, "op ", static_cast<int>(op),
-                         " was not made for this communicator, or is destroyed already");
+  return invalidArgument(
+      ErrorCode::Operator, "op ", static_cast<int>(op),
+      " was not made for this communicator, or is destroyed already; pass an operator to the communicator "
+      "that made it, once");
 }
 
 std::shared_ptr<const CustomOperator> OperatorTable::find(tuttiRedOp_t op) const {

@@ -64,7 +64,8 @@ Status Registrations::remove(void* handle) {
     auto found = ranges_.extract(reinterpret_cast<uintptr_t>(handle));
     if (found.empty())
       return invalidArgument(ErrorCode::Registration,
-                             "handle is not a registration of this communicator (or was removed already)");
+                             "handle is not a registration of this communicator, or was removed already; pass what "
+                             "tuttiCommRegister gave, once");
     range = std::move(found.mapped());
   }
   range.kept.clear();

@@ -33,7 +33,8 @@ Result<CommSettings> fromEnvironment() {
 Status take(const char* field, int given, int least, int most, int* value) {
   if (given == TUTTI_CONFIG_UNDEF_INT) return {};
   if (given < least || given > most) {
-    return invalidArgument(ErrorCode::ConfigField, "config.", field, " = ", given, " is outside ", least, "..", most);
+    return invalidArgument(ErrorCode::ConfigField, "config.", field, " = ", given, " is outside ", least, "..", most,
+                           "; leave it as TUTTI_CONFIG_INITIALIZER set it, or pass a number of that range");
   }
   *value = given;
   return {};
@@ -57,15 +58,17 @@ Result<int> resolveDevice(int device) {
   // Only of what the user has set for sure: config.device may be a library's doing, a default another's.
   const char* const set = std::getenv("TUTTI_DEVICE");
   const bool byVariable = !asked && set != nullptr && text == set;
-  return Status(tuttiUnhandledCudaError, cat(byVariable ? "TUTTI_DEVICE=cuda" : "ranks are to compute on CUDA devices",
-                                             ", but ", current.status().text()));
+  return Status(
+      tuttiUnhandledCudaError, ErrorCode::NoCudaDriver,
+      cat(byVariable ? "TUTTI_DEVICE=cuda" : "ranks are to compute on CUDA devices", ", but ", current.status().text(),
+          "; make nvidia-smi work here", byVariable ? ", or set TUTTI_DEVICE=host" : ""));
 }
 
 Status checkNetwork(const char* name, TransportTable table) {
   const TransportEntry* const entry = findTransport(name, table);
   if (entry != nullptr && entry->isNetwork()) return {};
   return invalidArgument(ErrorCode::ConfigField, "config.netName = '", name,
-                         "' is not a network transport of this build (", namesOf(table, true), ")");
+                         "' is not a network transport of this build; there are: ", namesOf(table, true));
 }
 
 // Reads no more than the caller's header knew of.
@@ -76,7 +79,7 @@ Result<tuttiConfig_t> readable(const tuttiConfig_t& config) {
   }
   if (config.size < offsetof(tuttiConfig_t, blocking)) {
     return invalidArgument(ErrorCode::ConfigInvalid, "config.size = ", config.size,
-                           " is too small to be a tuttiConfig_t");
+                           " is too small to be a tuttiConfig_t; start it with TUTTI_CONFIG_INITIALIZER");
   }
   tuttiConfig_t copy = TUTTI_CONFIG_INITIALIZER;
   std::memcpy(&copy, &config, std::min(config.size, sizeof copy));
@@ -123,14 +126,16 @@ Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSett
 Result<tuttiWaitMode_t> parseWaitMode(const std::string& name) {
   const auto* const found = std::find(kWaitModes.begin(), kWaitModes.end(), name);
   if (found != kWaitModes.end()) return static_cast<tuttiWaitMode_t>(found - kWaitModes.begin());
-  return invalidUsage(ErrorCode::VariableValue, "TUTTI_WAIT='", name, "' is not auto, spin, yield or block");
+  return invalidUsage(ErrorCode::VariableValue, "TUTTI_WAIT='", name, "' is unknown",
+                      didYouMean(name, {kWaitModes.begin(), kWaitModes.end()}), "; set auto, spin, yield or block");
 }
 
 std::string_view waitModeName(tuttiWaitMode_t mode) { return kWaitModes[static_cast<size_t>(mode)]; }
 
 Status checkDeviceName(const std::string& name) {
   if (name == "auto" || name == "host" || name == "cuda") return {};
-  return invalidUsage(ErrorCode::VariableValue, "TUTTI_DEVICE='", name, "' is not auto, host or cuda");
+  return invalidUsage(ErrorCode::VariableValue, "TUTTI_DEVICE='", name, "' is unknown",
+                      didYouMean(name, {"auto", "host", "cuda"}), "; set auto, host or cuda");
 }
 
 Result<int> defaultDevice() { return resolveDevice(TUTTI_DEVICE_AUTO); }

@@ -52,7 +52,8 @@ Status checkInterfaces(const std::string& names, const std::string& family) {
 Status checkTopologyFile(const std::string& value) {
   const Status status = asStatus(topology::loadTopology(value));
   return status.ok() ? status
-                     : invalidUsage(ErrorCode::TopologyUnreadable, "TUTTI_TOPO_FILE=", value, ": ", status.text());
+                     : invalidUsage(ErrorCode::TopologyUnreadable, "TUTTI_TOPO_FILE=", value, ": ", status.text(),
+                                    "; leave it unset to have this machine looked at");
 }
 
 Status checkPlanFolder(const std::string& value) {
@@ -60,7 +61,8 @@ Status checkPlanFolder(const std::string& value) {
   const std::filesystem::directory_iterator folder(value, error);
   if (!error) return {};
   return invalidUsage(ErrorCode::PlanFolder, "TUTTI_PLAN_DIR=", value,
-                      ": cannot read the folder of plans: ", error.message());
+                      ": cannot read the folder of plans: ", error.message(),
+                      "; name a folder that every rank can read, or leave it unset");
 }
 
 enum class When { Always, ByDefaultOnly };

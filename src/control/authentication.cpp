@@ -184,7 +184,7 @@ void LinkAuthentication::onTimer() {
     const LinkId link = deadlines_.begin()->second;
     const Entry& entry = entries_.at(link);
     const bool connected = entry.phase == Phase::AwaitChallenge;
-    fail(link, timeoutError(ErrorCode::Timeout, entry.to,
+    fail(link, timeoutError(ErrorCode::RanksUnreachable, entry.to,
                             connected ? " took the connection, and does not know this communicator, or not yet"
                                       : " did not answer in time"));
   }

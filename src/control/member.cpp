@@ -83,8 +83,8 @@ uint64_t Member::allGather(std::string blob) {
 
 void Member::startExchange(uint64_t n, std::string blob) {
   if (blob.size() > Gather::kMaxBlobBytes)
-    fail({request_.rank, invalidArgument("rank ", request_.rank, " gathers a blob of ", blob.size(),
-                                         " bytes; the limit is ", Gather::kMaxBlobBytes)});
+    fail({request_.rank, invalidArgument(ErrorCode::CountTooLarge, "rank ", request_.rank, " gathers a blob of ",
+                                         blob.size(), " bytes; the limit is ", Gather::kMaxBlobBytes)});
   if (failure_) return;
   exchange(n).gather.start(std::move(blob));
   advance(n);

@@ -134,7 +134,7 @@ void Member::onNeighbourDialFailed(int peer, const Status& why) {
   if (neighbour.made > 0) {
     neighbour.dial.nextNs = kNoTimer;
     if (neighbour.silentNs != kNoTimer && nobodyListens(why))
-      goneNeighbour(peer, remoteError("it fell silent; ", why.message()));
+      goneNeighbour(peer, remoteError(ErrorCode::ConnectionLost, "it fell silent; ", why.message()));
     return;
   }
   if (failure_ || !neighbour.dial.findsNobody(network_.nowNs(), kNeighbourCutOffNs)) return;
@@ -196,7 +196,7 @@ void Member::warnOfSilence() {
 /// Of a link that another one replaces.
 void Member::breakSilent(Neighbour& neighbour) {
   if (neighbour.silentNs == kNoTimer || neighbour.broken.sinceNs != kNoTimer) return;
-  const Status why = remoteError("nothing was acknowledged");
+  const Status why = remoteError(ErrorCode::ConnectionLost, "nothing was acknowledged");
   neighbour.broken = {why, neighbour.silentNs, network_.nowNs() + brokenPatienceNs(why)};
   brokenNs_ = std::min(brokenNs_, neighbour.broken.untilNs);
   neighbour.silentNs = kNoTimer;

@@ -218,8 +218,8 @@ Result<BoundLane> bindLane(const Schedule& schedule, int laneIndex, const LaneBi
     TUTTI_ASSIGN(BoundOp b, bindMessage(std::span(ops).subspan(i, end - i), laneIndex, binder, schedule.inPlace, find));
     if (b.bytes == 0 && !b.token) continue;  // every rank skips it
     if (end - i > 1 && b.bytes > sliceBytes) {
-      return internalError("a message of ", end - i, " chunks has ", b.bytes, " bytes, more than a slot of ",
-                           sliceBytes, "; chunks of that size must go one by one");
+      return internalError(ErrorCode::MessageTooLarge, "a message of ", end - i, " chunks has ", b.bytes,
+                           " bytes, more than a slot of ", sliceBytes, "; chunks of that size must go one by one");
     }
     const size_t loops = (b.bytes + bound.headStart + sliceBytes - 1) / sliceBytes;
     bound.loops = std::max(bound.loops, b.token ? size_t{1} : loops);

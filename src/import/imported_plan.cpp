@@ -1,5 +1,7 @@
 #include "src/import/imported_plan.hpp"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
@@ -71,7 +73,8 @@ Result<ImportedPlan> importPlan(std::string_view text, const std::string& origin
 Result<std::string> readPlanText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) return errnoError(errno, cat("cannot read ", path));
+  if (!file || !(text << file.rdbuf()))
+    return invalidUsage(ErrorCode::PlanFolder, "cannot read ", path, ": ", std::strerror(errno));
   return std::move(text).str();
 }
 

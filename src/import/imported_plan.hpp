@@ -53,9 +53,9 @@ struct PlanHead {
 Result<PlanHead> headOfPlan(std::string_view text, const std::string& origin);
 /// The plan in `text`, whichever format it has.  Errors: as importMscclXml and importMscclppJson.
 Result<ImportedPlan> importPlan(std::string_view text, const std::string& origin);
-/// A file's contents.  Errors: SystemError if it cannot be read.
+/// A file's contents.  Errors: InvalidUsage if it cannot be read.
 Result<std::string> readPlanText(const std::string& path);
-/// The same from a file.  Errors: also SystemError if it cannot be read.
+/// The same from a file.  Errors: also InvalidUsage if it cannot be read.
 Result<ImportedPlan> importPlanFile(const std::string& path);
 
 /// For the readers: play and verify the program for the kinds of call that the file allows, and fill in the schedules.

@@ -57,7 +57,7 @@ class XmlReader {
   Status resolveDependencies();
   Status checkConnections();
 
-  XmlText xml_;
+  XmlText xml_{ErrorCode::PlanMalformed};
   pugi::xml_node algo_;
   Program program_;
   ImportedPlan plan_;

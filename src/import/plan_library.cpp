@@ -20,7 +20,8 @@ Result<std::vector<std::filesystem::path>> planFiles(const std::string& director
     const std::filesystem::path& path = entry->path();
     if (path.extension() == ".xml" || path.extension() == ".json") files.push_back(path);
   }
-  if (error) return errnoError(error.value(), cat("cannot read the folder of plans ", directory));
+  if (error)
+    return invalidUsage(ErrorCode::PlanFolder, "cannot read the folder of plans ", directory, ": ", error.message());
   std::sort(files.begin(), files.end());
   return files;
 }

@@ -25,7 +25,7 @@ class PlanLibrary {
 
   /// Files *.xml and *.json of the folder, in the order of their names; others are ignored.  Of plans for other numbers
   /// of ranks only the heads are read.  A plan that is wrong is left out and listed in refused().
-  /// Errors: SystemError if the folder or a file of it cannot be read; InvalidUsage if this build cannot read a format.
+  /// Errors: InvalidUsage if the folder or a file of it cannot be read, or this build cannot read a format.
   static Result<PlanLibrary> read(const std::string& directory, int nRanks, Places places = Places::AsWritten);
 
   struct Candidate {

@@ -26,7 +26,7 @@ void tune(int fd) {
 
 Result<Fd> connecting(const SocketAddress& to) {
   Fd fd(::socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return errnoError(errno, "cannot open a socket");
+  if (!fd.valid()) return errnoError(errno, ErrorCode::SocketRefused, "cannot open a socket");
   tune(fd.get());
   beginUnpaced(fd.get());
   if (::connect(fd.get(), to.raw(), to.bytes) == 0 || errno == EINPROGRESS) return fd;
@@ -102,15 +102,15 @@ Result<std::unique_ptr<Listener>> Listener::begin(const Handle& wanted) {
 
 Status Listener::listenOn(const SocketAddress& address) {
   Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return errnoError(errno, cat("cannot open a socket for ", address.text()));
+  if (!fd.valid()) return errnoError(errno, ErrorCode::SocketRefused, cat("cannot open a socket for ", address.text()));
   if (address.family() == AF_INET6) setOption(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
   beginUnpaced(fd.get());
   if (::bind(fd.get(), address.raw(), address.bytes) != 0 || ::listen(fd.get(), SOMAXCONN) != 0)
-    return errnoError(errno, cat("cannot listen on ", address.text()));
+    return errnoError(errno, ErrorCode::SocketRefused, cat("cannot listen on ", address.text()));
   SocketAddress bound;
   bound.bytes = sizeof bound.storage;
   if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound.storage), &bound.bytes) != 0)
-    return errnoError(errno, cat("cannot read the port of ", address.text()));
+    return errnoError(errno, ErrorCode::SocketRefused, cat("cannot read the port of ", address.text()));
   bound_.push_back(bound);
   listeners_.push_back(std::move(fd));
   return {};

@@ -227,7 +227,8 @@ Code accept(void* listenComm, void** comm, void**) {
 Code regMr(void* comm, void* data, size_t bytes, int kind, void** memory) {
   *memory = nullptr;
   if (kind != kHostMemory)
-    return fail(invalidUsage("memory of kind ", kind, " is registered; ptrSupport is NCCL_PTR_HOST"));
+    return fail(invalidArgument(ErrorCode::NetPluginArgument, "memory of kind ", kind,
+                                " is registered; ptrSupport is NCCL_PTR_HOST"));
   Result<std::unique_ptr<MemoryRegistration>> made = static_cast<Comm*>(comm)->link().registerMemory(data, bytes);
   if (!made.ok()) return fail(made);
   *memory = new RegisteredMemory{std::move(*made)};
@@ -236,7 +237,8 @@ Code regMr(void* comm, void* data, size_t bytes, int kind, void** memory) {
 
 Code regMrDmaBuf(void*, void*, size_t, int, uint64_t, int, void** memory) {
   *memory = nullptr;
-  return fail(invalidUsage("memory is registered by DMA-BUF; ptrSupport is NCCL_PTR_HOST"));
+  return fail(
+      invalidArgument(ErrorCode::NetPluginArgument, "memory is registered by DMA-BUF; ptrSupport is NCCL_PTR_HOST"));
 }
 
 Code deregMr(void*, void* memory) {
@@ -299,10 +301,12 @@ Code closeListen(void* comm) {
 
 Code getDeviceMr(void*, void*, void** deviceMemory) {
   *deviceMemory = nullptr;
-  return fail(invalidUsage("there is no memory for code on devices"));
+  return fail(invalidArgument(ErrorCode::NetPluginArgument, "there is no memory for code on devices"));
 }
 Code irecvConsumed(void*, int, void*) { return kSuccess; }
-Code makeVirtualDevice(int*, void*) { return fail(invalidUsage("there are no virtual devices")); }
+Code makeVirtualDevice(int*, void*) {
+  return fail(invalidArgument(ErrorCode::NetPluginArgument, "there are no virtual devices"));
+}
 
 Code finalize(void*) { return kSuccess; }
 Code setNetAttr(void*, void*) { return kSuccess; }

@@ -33,12 +33,6 @@ std::vector<std::string> algorithmsOf(Collective collective) {
   return names;
 }
 
-std::vector<std::string> collectiveKeys() {
-  std::vector<std::string> names;
-  for (int i = 0; i < kNumCollectives; ++i) names.push_back(collectiveKey(static_cast<Collective>(i)));
-  return names;
-}
-
 void take(Collective collective, const Algorithm* algorithm, const std::string& ready, Overrides* into) {
   into->algorithm[static_cast<size_t>(collective)] = algorithm;
   into->ready[static_cast<size_t>(collective)] = ready;
@@ -73,8 +67,7 @@ std::string readyNames(std::span<const ReadyName> ready, const Collective* colle
 Status parseOne(const std::string& key, const std::string& name, Overrides* into, std::span<const ReadyName> ready) {
   Collective collective{};
   if (!parseCollective(key, &collective)) {
-    return invalidUsage(ErrorCode::AlgorithmUnknown, "TUTTI_ALGO: '", key, "' is not a collective",
-                        didYouMean(key, collectiveKeys()), "; there are ", joined(collectiveKeys()));
+    return invalidUsage(ErrorCode::AlgorithmUnknown, "TUTTI_ALGO: ", notACollective(key));
   }
   const Algorithm* found = findAlgorithm(collective, name);
   if (found == nullptr && !isReady(ready, collective, name)) {
@@ -122,8 +115,8 @@ Status parseProtocolOverride(std::string_view text, Overrides* into) {
   if (text.empty()) return {};
   Protocol protocol{};
   if (!parseProtocol(text, &protocol)) {
-    return invalidUsage(ErrorCode::AlgorithmUnknown, "TUTTI_PROTO: '", text,
-                        "' is not a protocol; there are inline, slots and direct");
+    return invalidUsage(ErrorCode::AlgorithmUnknown, "TUTTI_PROTO: '", text, "' is not a protocol",
+                        didYouMean(text, {"inline", "slots", "direct"}), "; there are inline, slots and direct");
   }
   into->protocol = protocol;
   return {};
@@ -133,7 +126,7 @@ Status parseJoinOverride(std::string_view text, Overrides* into) {
   if (text.empty()) return {};
   if (text != "0" && text != "1") {
     return invalidUsage(ErrorCode::AlgorithmUnknown, "TUTTI_JOIN: '", text,
-                        "' is neither 0 (a message for each chunk) nor 1 (several in one)");
+                        "' is unknown; set 0 (a message for each chunk) or 1 (several in one)");
   }
   into->joined = text == "1";
   return {};

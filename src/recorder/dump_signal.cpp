@@ -61,7 +61,8 @@ Status installHandler(int number) {
   action.sa_flags = SA_SIGINFO | SA_RESTART;
   sigfillset(&action.sa_mask);
   if (sigaction(number, nullptr, &handlerBefore) != 0 || sigaction(number, &action, nullptr) != 0)
-    return systemError("TUTTI_DUMP_SIGNAL: cannot handle signal ", number, ": ", std::strerror(errno));
+    return invalidUsage(ErrorCode::DumpSignal, "TUTTI_DUMP_SIGNAL: cannot handle signal ", number, ": ",
+                        std::strerror(errno));
   installed = number;
   return {};
 }
@@ -80,7 +81,8 @@ Result<int> parseDumpSignal(const std::string& name) {
   }
   if (number >= SIGRTMIN && number <= SIGRTMAX) return static_cast<int>(number);
   return invalidUsage(ErrorCode::DumpSignal, "TUTTI_DUMP_SIGNAL='", name,
-                      "' is none of HUP, QUIT, USR1, USR2 and RTMIN+0 to RTMIN+", SIGRTMAX - SIGRTMIN);
+                      "' is none of HUP, QUIT, USR1, USR2 and RTMIN+0 to RTMIN+", SIGRTMAX - SIGRTMIN,
+                      "; set one of them");
 }
 
 Status dumpOnSignal(FlightRecorder* recorder) {

@@ -44,7 +44,7 @@ Status checkRecordPattern(std::string_view variable, const std::string& value) {
     if (letter == 0 || meaningOf(letter, {}).empty())
       return invalidUsage(ErrorCode::RecordName, variable, "=", value, ": %",
                           std::string(1, letter == 0 ? ' ' : letter),
-                          " is none of %r (rank), %c (communicator), %h (host), %p (process), %%");
+                          " is none of %r (rank), %c (communicator), %h (host), %p (process), %%; a folder is enough");
     ofRank = ofRank || letter == 'r';
     ofCommunicator = ofCommunicator || letter == 'c';
   }
@@ -71,10 +71,10 @@ Result<std::string> recordPath(std::string_view variable, const std::string& val
   std::filesystem::create_directories(folder, error);
   if (error)
     return systemError(ErrorCode::RecordNotWritten, variable, "=", value, ": cannot make the folder ", folder.string(),
-                       ": ", error.message());
+                       ": ", error.message(), "; name a folder that every rank may write to");
   if (variable == "TUTTI_DUMP" && value != "." && access(folder.c_str(), W_OK) != 0)
     return systemError(ErrorCode::RecordNotWritten, variable, "=", value, ": cannot write into the folder ",
-                       folder.string());
+                       folder.string(), "; name one that every rank may write to");
   // Later, another folder may be the process's own.
   const std::filesystem::path whole = std::filesystem::absolute(path, error);
   return error ? path : whole.string();

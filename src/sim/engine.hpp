@@ -110,9 +110,9 @@ class Engine {
       }
       if (heap_.empty() || heap_.top().at > event.at) wires_.settle(*this, event.at);
     }
-    for (const Lane& lane : lanes_) {
-      if (lane.loop < loops_) return internalError("the schedules come to a halt: ", describeHalt(lane));
-    }
+    for (const Lane& lane : lanes_)
+      if (lane.loop < loops_)
+        return internalError(ErrorCode::SchedulesHalt, "the schedules come to a halt: ", describeHalt(lane));
     for (const double end : run_.ends) run_.end = std::max(run_.end, end);
     if (run_.end > kMostUs) return tooLong();
     for (const Core& core : cores_) run_.busyUs = std::max(run_.busyUs, core.busyUs);

@@ -73,7 +73,8 @@ int EdgeIndex::of(int rank) const {
 }
 
 Status unmatched(int from, int to) {
-  return internalError("rank ", from, " has to do with rank ", to, ", which does not know of it");
+  return internalError(ErrorCode::SchedulesHalt, "rank ", from, " has to do with rank ", to,
+                       ", which does not know of it");
 }
 
 Result<Roles> allRoles(const ProgramSource& source) {

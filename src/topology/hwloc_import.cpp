@@ -265,7 +265,7 @@ class Importer {
 Result<Graph> readHwlocXml(std::string_view text, const std::string& origin) {
 #if TUTTI_HAVE_PUGIXML
   // hwloc does not say where it stumbled: what can be found before is.
-  XmlText xml;
+  XmlText xml{ErrorCode::TopologyFile};
   TUTTI_TRY(xml.parse(text, origin));
   if (std::string_view(xml.root().name()) != "topology")
     return xml.error(xml.root(), "hwloc's XML starts with <topology>");
@@ -300,7 +300,8 @@ Result<Graph> parseHwlocSynthetic(const std::string& text) {
 
 Result<Graph> discoverByHwloc() {
   TUTTI_ASSIGN(const HwlocTopology t, makeHwlocTopology());
-  if (hwloc().load(t.get()) != 0) return errnoError(errno, "hwloc cannot look at this machine");
+  if (hwloc().load(t.get()) != 0)
+    return errnoError(errno, ErrorCode::MachineUnreadable, "hwloc cannot look at this machine");
   return Importer().import(t.get());
 }
 

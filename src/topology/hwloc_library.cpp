@@ -40,7 +40,7 @@ const Hwloc& hwloc() {
 Result<HwlocTopology> makeHwlocTopology() {
   if (!hwloc().found) return invalidUsage(ErrorCode::NoLibrary, "hwloc (libhwloc.so.15) cannot be loaded");
   hwloc_topology_t raw = nullptr;
-  if (hwloc().init(&raw) != 0) return systemError("hwloc_topology_init failed");
+  if (hwloc().init(&raw) != 0) return systemError(ErrorCode::MachineUnreadable, "hwloc_topology_init failed");
   HwlocTopology t(raw);
   hwloc().setIoTypesFilter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
 #if HWLOC_API_VERSION >= 0x00020100

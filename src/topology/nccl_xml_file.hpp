@@ -42,7 +42,7 @@ class NcclFile {
  private:
   Status checkVersion() const;
 
-  XmlText xml_;
+  XmlText xml_{ErrorCode::TopologyFile};
   Oddities leftOut_, remarks_;
 };
 

@@ -275,7 +275,8 @@ Result<Path> Paths::between(int a, int b) const {
   for (const int node : {a, b}) {
     const bool known = node >= 0 && static_cast<size_t>(node) < deviceOf_.size();
     if (!known || deviceOf_[static_cast<size_t>(node)] < 0) {
-      return invalidArgument("no path begins at node ", node, ": it is no GPU, net or NUMA node");
+      return invalidArgument(ErrorCode::ArgumentValue, "no path begins at node ", node,
+                             ": it is no GPU, net or NUMA node");
     }
   }
   const int hostA = hostOf_[static_cast<size_t>(a)], hostB = hostOf_[static_cast<size_t>(b)];

@@ -108,7 +108,7 @@ ROWS = {
     "TUTTI_ALGO_STRICT": [Shows("1", "does not serve .*; these would: ", also={"TUTTI_ALGO": "allreduce:hierarchical"}), Refused("2", "neither 0 nor 1")],
     "TUTTI_PROTO": [Shows("slots", r"/slots/\d+$", perf("all_reduce", 2, "-b", "8", "-e", "8")),
                     Refused("telepathy", "inline, slots and direct")],
-    "TUTTI_JOIN": [Hides("0", "chunks joined", also=EXPLAIN), Refused("maybe", "neither 0")],
+    "TUTTI_JOIN": [Hides("0", "chunks joined", also=EXPLAIN), Refused("maybe", "set 0")],
     "TUTTI_LEARN": [Shows("1", "info plan: AllReduce of 4K: takes .* from now on; measured: ", also=INFORM,
                           command=perf("all_reduce", 2, "-b", "4K", "-e", "4K", "-w", "100")), Refused("3", "outside 0..2")],
     "TUTTI_TRANSPORTS": [Shows("self,tcp", r"\(tcp-local\)", also=EXPLAIN), Refused("self,pigeon", "known are")],

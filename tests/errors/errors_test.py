@@ -20,6 +20,7 @@ INFO, EXAMPLE = str(BUILD / "tools/tutti-info"), str(BUILD / "examples/example_a
 CODES = SOURCE / "tests/golden/error_codes.txt"  # those of all releases; --update adds what is new
 PARTS = ("rank", "peer", "object", "reason", "remedy")
 FEWEST = 60
+MOST_EXPLAINED = 3  # messages whose remedy is in the explanation alone
 
 HEAD = f"""# What users read of mistakes.  Written by tests/errors/errors_test.py --update; the lines under a message name its parts.
 """
@@ -200,6 +201,9 @@ def main():
         problems.append(f"tutti-info explains others than the tables have: {sorted(explained.keys() ^ codes().keys())}")
     if len(found) < FEWEST:
         problems.append(f"{len(found)} messages, fewer than {FEWEST}")
+    explained_only = [name for name, (_, parts) in blocks.items() if parts.get("remedy") == "explained"]
+    if len(explained_only) > MOST_EXPLAINED:
+        problems.append(f"{len(explained_only)} messages do not say what to do: {', '.join(explained_only)}")
     if has_cuda_driver():
         found["cuda-without-driver"] = blocks["cuda-without-driver"][0]  # not to be seen here
     for name in sorted(found.keys() | blocks.keys()):

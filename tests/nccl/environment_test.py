@@ -123,7 +123,7 @@ CASES = [
      ["NCCL_TOPO_FILE=/nonexistent/topology.xml stands for TUTTI_TOPO_FILE=/nonexistent/topology.xml: "], ["SetDefault"]),
     ({"NCCL_COMM_BLOCKING": "0", "NCCL_DEBUG": "INFO"}, True, ["Init COMPLETE"], []),
     ({"NCCL_COMM_BLOCKING": "2"}, False, ["NCCL_COMM_BLOCKING=2"], []),
-    ({"NCCL_COMM_ID": "localhost"}, False, ["'localhost' is not host:port"], []),
+    ({"NCCL_COMM_ID": "localhost"}, False, ["'localhost' is no address; write host:port"], []),
     ({"TUTTI_DEVICE": "", "CUDA_VISIBLE_DEVICES": "-1"}, False, ["ranks are to compute on CUDA devices, but there is no CUDA"],
      ["TUTTI_DEVICE", "config.device"]),
     ({"NCCL_DEBUG": "LOUD", "TUTTI_DEVICE": "host"}, True, [], ["NCCL INFO"]),

@@ -282,8 +282,47 @@ def check_types(tree, report):
         report.looks(len(paths) > 1, f"{name} is defined in {' and in '.join(sorted(paths))}")
 
 
+TOLD_OF_OTHERS = ("NoMemory",)  # one rank says it of another
+ERROR_OF = {"invalidArgument": 4, "invalidUsage": 5, "remoteError": 6, "timeoutError": 8, "internalError": 3, "systemError": 2, "errnoError": 2}
+
+
+def arguments_at(text, start):
+    """What is between the parenthesis before `start` and its partner."""
+    depth, quoted, at = 1, False, start
+    while depth and at < len(text):
+        if text[at] == '"' and text[at - 1] not in "\\'":
+            quoted = not quoted
+        elif not quoted:
+            depth += (text[at] in "([{") - (text[at] in ")]}")
+        at += 1
+    return " ".join(text[start:at - 1].split())
+
+
+def error_codes(tree):
+    return {name: int(number) // 1000 for path in tree.paths if path.suffix == ".def"
+            for number, name in re.findall(r"TUTTI_ERROR\(\s*(\d+), (\w+),", tree.text(path))}
+
+
+def check_error_codes(tree, report):
+    """An error names its kind, of the result that it has, or passes on another's text with the code in it."""
+    codes = error_codes(tree)
+    for path in tree.sources(*LAYERED):
+        if path.name in ("status.hpp", "status.cpp") or is_public_only(path):
+            continue
+        for found in re.finditer(r"(?<![\w.])(" + "|".join(ERROR_OF) + r")\(", tree.text(path)):
+            said = arguments_at(tree.text(path), found.end())
+            where = f"{path}:{tree.text(path).count(chr(10), 0, found.start()) + 1}"
+            kind = re.match(r"(?:\w+(?:\.\w+\(\))?, )?ErrorCode::(\w+)" if found[1] == "errnoError" else r"ErrorCode::(\w+)", said)
+            if kind and kind[1] in codes:
+                report.looks(codes[kind[1]] != ERROR_OF[found[1]] and kind[1] not in TOLD_OF_OTHERS,
+                             f"{where}: {found[1]} has not the result of ErrorCode::{kind[1]}")
+            else:
+                report.looks(not re.match(r"kind\w*,", said) and ".text()" not in said,
+                             f"{where}: {found[1]} names no kind of src/base/errors/*.def")
+
+
 CHECKS = (check_include_paths, check_public_only, check_layers, check_owners, check_readmes, check_registry, check_table,
-          check_named_paths, check_length, check_width, check_marks, check_types)
+          check_named_paths, check_length, check_width, check_marks, check_types, check_error_codes)
 
 
 def complaints_of(tree, checks=CHECKS):

@@ -22,6 +22,8 @@ RING = """extern constinit const Algorithm kAllReduceRing = {
 SOUND = {
     "src/README.md": "`src/{plan,base}/`: `text.hpp`\n", "perf/README.md": "", "algorithms/README.md": "| AllReduce | `ring`, `ring2` | 2(n-1) |\n",
     "src/base/text.hpp": "struct Text {\n",
+    "src/base/usage.def": 'TUTTI_ERROR(5003, NoGroup, "what", "causes", "remedy")\n',
+    "src/plan/errors.cpp": 'a = invalidUsage(ErrorCode::NoGroup, "no (group)");\nb = remoteError("rank: ", why.text());\n',
     "src/comm/comm.cpp": '#include "src/base/text.hpp"\n#include "src/plan/plan.hpp"\n#include "tutti/tutti.h"\n',
     "src/plan/plan.hpp": "namespace tutti {\nstruct Plan {\n};\n}  // namespace tutti\n",
     "src/plan/declared.hpp": "",
@@ -70,6 +72,14 @@ MISTAKES = [
     ("check_marks", "src/plan/plan.hpp", None, "\n// TO" "DO\n", "src/plan/plan.hpp:2: unfinished work is marked here"),
     ("check_types", "src/comm/comm.cpp", None, "namespace tutti {\nclass Plan final : public Base {\n",
      "tutti::Plan is defined in src/comm/comm.cpp and in src/plan/plan.hpp"),
+    ("check_error_codes", "src/plan/errors.cpp", "ErrorCode::NoGroup, ", "",
+     "src/plan/errors.cpp:1: invalidUsage names no kind of src/base/errors/*.def"),
+    ("check_error_codes", "src/plan/errors.cpp", "NoGroup", "NoGroups",
+     "src/plan/errors.cpp:1: invalidUsage names no kind of src/base/errors/*.def"),
+    ("check_error_codes", "src/plan/errors.cpp", "invalidUsage", "remoteError",
+     "src/plan/errors.cpp:1: remoteError has not the result of ErrorCode::NoGroup"),
+    ("check_error_codes", "src/plan/errors.cpp", "why.text()", "why.message()",
+     "src/plan/errors.cpp:2: remoteError names no kind of src/base/errors/*.def"),
 ]
 
 

@@ -41,10 +41,10 @@ Result<std::shared_ptr<const AdapterSlots::Block>> AdapterSlots::allocate(
   auto block = std::make_shared<Block>();
   const CudaScope scope(*device);
   TUTTI_ASSIGN(block->memory, DeviceMemory::allocate(device, (bytes + kPageBytes - 1) / kPageBytes * kPageBytes));
-  if (register_ == nullptr) return internalError("no transport takes it");
+  if (register_ == nullptr) return internalError(ErrorCode::PartMisused, "no transport takes it");
   TUTTI_ASSIGN(block->kept,
                register_({MemoryKind::Device, device->ordinal(), block->memory.data(), block->memory.bytes()}));
-  if (block->kept.empty()) return internalError("no transport has registered it");
+  if (block->kept.empty()) return internalError(ErrorCode::PartMisused, "no transport has registered it");
   return std::shared_ptr<const Block>(std::move(block));
 }
 

@@ -20,7 +20,8 @@ Status add(const Fd& epoll, int bell, uint64_t what) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
   event.data.u64 = what;
-  if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, bell, &event) != 0) return errnoError(errno, "listening to a peer's bell");
+  if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, bell, &event) != 0)
+    return errnoError(errno, ErrorCode::NoEpoll, "listening to a peer's bell");
   return {};
 }
 
@@ -28,7 +29,7 @@ Status add(const Fd& epoll, int bell, uint64_t what) {
 
 Status Bell::make() {
   fd_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  return fd_.valid() ? Status() : errnoError(errno, "cannot create an eventfd");
+  return fd_.valid() ? Status() : errnoError(errno, ErrorCode::NoEpoll, "cannot create an eventfd");
 }
 
 void Bell::ring() const {
@@ -38,7 +39,7 @@ void Bell::ring() const {
 Status CallBacks::start() {
   if (thread_.joinable()) return {};
   epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_.valid()) return errnoError(errno, "cannot create an epoll descriptor");
+  if (!epoll_.valid()) return errnoError(errno, ErrorCode::NoEpoll, "cannot create an epoll descriptor");
   TUTTI_TRY(end_.make());
   TUTTI_TRY(add(epoll_, end_.descriptor(), kEnd));
   try {

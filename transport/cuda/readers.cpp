@@ -85,9 +85,10 @@ Result<Reading> Reading::of(Fd descriptor) {
 Status Reading::begin(int rank) {
   const std::string path = cat("/proc/self/fd/", given_.get());
   own_ = Fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!own_.valid()) return errnoError(errno, cat("opening ", path));
+  if (!own_.valid()) return errnoError(errno, ErrorCode::SharedMemoryRefused, cat("opening ", path));
   struct flock lock = lockOf(F_WRLCK, rank, 1);
-  if (fcntl(own_.get(), F_OFD_SETLK, &lock) != 0) return errnoError(errno, "locking a peer's card of device memory");
+  if (fcntl(own_.get(), F_OFD_SETLK, &lock) != 0)
+    return errnoError(errno, ErrorCode::SharedMemoryRefused, "locking a peer's card of device memory");
   given_.reset();
   if (ended() != MemoryEnd::Open)
     return remoteError(ErrorCode::PeerMemoryGone, "a peer's device memory is lent no longer");

@@ -47,7 +47,8 @@ Result<std::unique_ptr<Connection>> Connection::create(int peer, std::shared_ptr
 Status Connection::allocate() {
   const size_t bytes = 2 * slots_ * stride_;
   void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (pages == MAP_FAILED) return errnoError(errno, cat("no memory for ", bytes, " bytes of slots"));
+  if (pages == MAP_FAILED)
+    return errnoError(errno, ErrorCode::NoMemory, cat("no memory for ", bytes, " bytes of slots"));
   memory_ = static_cast<std::byte*>(pages);
   return {};
 }

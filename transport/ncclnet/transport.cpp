@@ -153,7 +153,7 @@ PendingEndpoint NcclnetTransport::beginConnect(int peer, const Address& peerAddr
   if (!plugin_.ok()) return refusedEndpoint(plugin_.status());
   if (!endpoints_.ok()) return refusedEndpoint(endpoints_.status());
   if (!peerAddress.starts_with(ncclnet::kTag))
-    return refusedEndpoint(remoteError("rank ", peer, " gave no address of ncclnet"));
+    return refusedEndpoint(remoteError(ErrorCode::Malformed, "rank ", peer, " gave no address of ncclnet"));
   const std::string_view theirs = std::string_view(peerAddress).substr(ncclnet::kTag.size());
   if (const Status same = checkSameSetting<std::string_view>("TUTTI_NET_PLUGIN", (*plugin_)->name(), theirs, peer);
       !same.ok())

@@ -141,7 +141,8 @@ class SelfTransport final : public Transport {
   Address address() const override { return {}; }
   PendingEndpoint beginConnect(int peer, const Address&, int) override {
     return endpointBy([this, peer]() -> Result<std::unique_ptr<Endpoint>> {
-      if (peer != rank_) return internalError("self: rank ", rank_, " cannot connect to rank ", peer);
+      if (peer != rank_)
+        return internalError(ErrorCode::PartMisused, "self: rank ", rank_, " cannot connect to rank ", peer);
       std::unique_ptr<std::byte[]> buffer(new (std::nothrow) std::byte[slotBytes_]);
       if (buffer == nullptr) return systemError(ErrorCode::NoMemory, "no memory for ", slotBytes_, " bytes");
       return std::unique_ptr<Endpoint>(std::make_unique<SelfEndpoint>(rank_, slotBytes_, std::move(buffer)));

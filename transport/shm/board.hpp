@@ -27,10 +27,12 @@ class Publisher final : public Endpoint {
   Result<std::span<std::byte>> reserve() override;
   Result<bool> commit(size_t bytes, const Fingerprint& call) override;
 
-  Result<const std::byte*> peek(const Expect&) override { return internalError("shm: a publisher receives nothing"); }
+  Result<const std::byte*> peek(const Expect&) override {
+    return internalError(ErrorCode::PartMisused, "shm: a publisher receives nothing");
+  }
   void release() override {}
   Result<bool> receive(std::byte*, const Expect&) override {
-    return internalError("shm: a publisher receives nothing");
+    return internalError(ErrorCode::PartMisused, "shm: a publisher receives nothing");
   }
 
  private:
@@ -63,7 +65,7 @@ class Subscriber final : public Endpoint {
   std::optional<Fingerprint> pending() const override;
 
  private:
-  static Status readsOnly() { return internalError("shm: a subscriber sends nothing"); }
+  static Status readsOnly() { return internalError(ErrorCode::PartMisused, "shm: a subscriber sends nothing"); }
   Status check(const ControlLine& line, const Expect& expect);
   void consume();
 

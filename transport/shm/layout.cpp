@@ -12,8 +12,8 @@ constexpr uint64_t kMaxSegmentBytes = uint64_t{1} << 40;
 
 Result<Layout> Layout::fit(int nRanks, int lanes, int64_t slots, int64_t slotBytes, uint32_t lines) {
   if (nRanks < 1 || lanes < 1 || slots < 1 || slots > 4096 || slotBytes < 1 || slotBytes > (int64_t{1} << 32)) {
-    return invalidUsage("shm: cannot lay out ", nRanks, " ranks, ", lanes, " lanes, ", slots, " slots of ", slotBytes,
-                        " bytes");
+    return invalidUsage(ErrorCode::VariableOutOfRange, "shm: cannot lay out ", nRanks, " ranks, ", lanes, " lanes, ",
+                        slots, " slots of ", slotBytes, " bytes");
   }
   Layout layout{static_cast<uint32_t>(nRanks), 1, static_cast<uint32_t>(slots), static_cast<uint64_t>(slotBytes),
                 lines};

@@ -43,10 +43,11 @@ std::shared_ptr<Segment> insert(std::shared_ptr<Segment> made) {
 
 Result<std::shared_ptr<Segment>> Segment::create(int rank, const Layout& layout) {
   SegmentId id;
-  if (getrandom(&id, sizeof id, 0) != sizeof id) return errnoError(errno, "getrandom");
+  if (getrandom(&id, sizeof id, 0) != sizeof id) return errnoError(errno, ErrorCode::NoRandomBytes, "getrandom");
   TUTTI_ASSIGN(Fd fd, createSharedMemory(layout.totalBytes()));
   TUTTI_ASSIGN(Mapping mapping, Mapping::of(fd.get(), layout.totalBytes()));
-  if (!populate(mapping.data(), kHeaderBytes)) return errnoError(errno, "shm: first page of a segment");
+  if (!populate(mapping.data(), kHeaderBytes))
+    return errnoError(errno, ErrorCode::SharedMemoryRefused, "shm: first page of a segment");
   auto* header = reinterpret_cast<SegmentHeader*>(mapping.data());
   header->magic = kMagic;
   header->version = kVersion;

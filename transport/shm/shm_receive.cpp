@@ -105,7 +105,7 @@ Result<const std::byte*> ShmEndpoint::open(const Head& head) {
     }
     case Kind::Piece: break;
   }
-  return internalError("shm: no place to read kind ", static_cast<int>(head.kind));
+  return internalError(ErrorCode::PartMisused, "shm: no place to read kind ", static_cast<int>(head.kind));
 }
 
 // How many of the `bytes` of the current slot, a Stream's or Piece's, are there.

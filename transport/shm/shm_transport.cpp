@@ -102,10 +102,10 @@ Address ShmTransport::address() const {
 
 Status ShmTransport::checkArguments(int peer, int lane) const {
   if (peer < 0 || peer >= config_.nRanks || peer == config_.self.rank) {
-    return internalError("shm: rank ", config_.self.rank, " cannot connect to rank ", peer);
+    return internalError(ErrorCode::PartMisused, "shm: rank ", config_.self.rank, " cannot connect to rank ", peer);
   }
   const int lanes = static_cast<int>(segment_->layout().lanes);
-  if (lane < 0 || lane >= lanes) return internalError("shm: lane ", lane, " of ", lanes);
+  if (lane < 0 || lane >= lanes) return internalError(ErrorCode::PartMisused, "shm: lane ", lane, " of ", lanes);
   return {};
 }
 
@@ -113,7 +113,7 @@ Status ShmTransport::checkArguments(int peer, int lane) const {
 Status ShmTransport::claimLane(int peer, int lane) {
   const std::lock_guard lock(mutex_);
   if (connected_.emplace(peer, lane).second) return {};
-  return internalError("shm: lane ", lane, " to rank ", peer, " is connected already");
+  return internalError(ErrorCode::PartMisused, "shm: lane ", lane, " to rank ", peer, " is connected already");
 }
 
 /// Null while it has not come.

@@ -23,11 +23,13 @@ void ResumableStream::keepCut() {
 /// Puts what was kept of a record before the rest of it.
 Status ResumableStream::join(const Parsed& rest) {
   if (rest.position != received_ || rest.bytes != cut_.size() || cut_.empty()) {
-    return remoteError("the rest of a record at byte ", rest.position, " behind its first ", rest.bytes,
-                       " bytes came where byte ", received_, " was to come, and ", cut_.size(), " bytes are here");
+    return remoteError(ErrorCode::Malformed, "the rest of a record at byte ", rest.position, " behind its first ",
+                       rest.bytes, " bytes came where byte ", received_, " was to come, and ", cut_.size(),
+                       " bytes are here");
   }
   makeRoom(cut_.size());
-  if (capacity_ - end_ < cut_.size()) return remoteError("it has sent more than there is room for");
+  if (capacity_ - end_ < cut_.size())
+    return remoteError(ErrorCode::Malformed, "it has sent more than there is room for");
   std::byte* const at = in_.get() + parsed_;
   std::memmove(at + cut_.size(), at, end_ - parsed_);
   std::memcpy(at, cut_.data(), cut_.size());

@@ -75,7 +75,7 @@ Status Tuning::check() const {
   if (!congestion.empty()) TUTTI_TRY(checkCongestionControl(congestion));
   if (busyPollUs == 0) return {};
   const Fd fresh(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fresh.valid()) return errnoError(errno, "a socket to try busy polling on");
+  if (!fresh.valid()) return errnoError(errno, ErrorCode::SocketRefused, "a socket to try busy polling on");
   switch (const int error = setBusyPoll(fresh.get(), busyPollUs)) {
     case 0: return {};
     case EPERM:
@@ -267,7 +267,8 @@ Result<size_t> Sockets::got(int i, ssize_t n) {
 }
 
 Status Sockets::broken(int errnum, const char* doing) const {
-  const Status text = errnoError(errnum, cat("tcp: ", doing, " rank ", peer_, " failed (lane ", lane_, ")"));
+  const Status text =
+      errnoError(errnum, ErrorCode::SocketRefused, cat("tcp: ", doing, " rank ", peer_, " failed (lane ", lane_, ")"));
   switch (errnum) {
     case ECONNRESET:
     case EPIPE:

@@ -54,7 +54,7 @@ Result<bool> Connection::connect(const Card& theirs, const std::string& address)
       return systemError(ErrorCode::UcxRefused, "UCX has no way to rank ", peer_, ": ", link.status().message());
     link_ = *link;
     if (needsLending_ && !link_->lends) {
-      return invalidUsage("UCX reaches rank ", peer_, " by ", link_->path,
+      return invalidUsage(ErrorCode::TransportAbsent, "UCX reaches rank ", peer_, " by ", link_->path,
                           " alone, which is not for memory of devices; UCX_TLS says what UCX may use");
     }
     TUTTI_DEBUG("ucx", "rank ", peer_, " by ", link_->path,

@@ -101,7 +101,7 @@ Address UcxTransport::address() const { return worker_.ok() ? cat(ucx::kTag, (*w
 PendingEndpoint UcxTransport::beginConnect(int peer, const Address& peerAddress, int lane) {
   if (!worker_.ok()) return refusedEndpoint(worker_.status());
   if (!peerAddress.starts_with(ucx::kTag))
-    return refusedEndpoint(remoteError("rank ", peer, " gave no address of ucx"));
+    return refusedEndpoint(remoteError(ErrorCode::Malformed, "rank ", peer, " gave no address of ucx"));
   return std::make_unique<ucx::Opening>(peer, peerAddress.substr(ucx::kTag.size()), options_, *worker_, registry_,
                                         takesDevice_, streams_.open(peer, lane));
 }
@@ -109,7 +109,8 @@ PendingEndpoint UcxTransport::beginConnect(int peer, const Address& peerAddress,
 Result<std::unique_ptr<MemoryRegistration>> UcxTransport::registerMemory(const Memory& memory) {
   TUTTI_TRY(worker_.status());
   const bool onDevice = memory.kind == MemoryKind::Device;
-  if (onDevice && !takesDevice_) return invalidUsage("UCX does not take memory of the rank's device");
+  if (onDevice && !takesDevice_)
+    return invalidUsage(ErrorCode::TransportAbsent, "UCX does not take memory of the rank's device");
   const ucs_memory_type_t type = onDevice ? options_.deviceMemory : UCS_MEMORY_TYPE_HOST;
   TUTTI_ASSIGN(const ucp_mem_h handle, (*worker_)->registerMemory(memory, type));
   return registry_->add(memory, {handle, type, onDevice}, std::make_unique<ucx::Registered>(*worker_, handle));

@@ -26,7 +26,8 @@ class Connection::Slots {
  public:
   static Result<std::unique_ptr<Slots>> make(const Rails& rails, size_t bytes) {
     void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED) return errnoError(errno, cat("no memory for ", bytes, " bytes of slots"));
+    if (pages == MAP_FAILED)
+      return errnoError(errno, ErrorCode::NoMemory, cat("no memory for ", bytes, " bytes of slots"));
     std::unique_ptr<Slots> made(new Slots);
     made->memory_ = {MemoryKind::Host, -1, static_cast<std::byte*>(pages), bytes};
     TUTTI_ASSIGN(made->registered_, Registered::make(rails, made->memory_, Registered::Use::Slots, 0));

@@ -27,7 +27,8 @@ Result<Rails> Device::open(const Options& options) {
   int count = 0;
   ibv_device** const list = api->getDeviceList(&count);
   if (list == nullptr)
-    return invalidUsage(ErrorCode::TransportAbsent, "libibverbs lists no devices: ", errnoError(errno, "").message());
+    return invalidUsage(ErrorCode::TransportAbsent,
+                        "libibverbs lists no devices: ", errnoError(errno, ErrorCode::AdapterRefused, "").message());
   std::string reasons;
   Rails all;
   for (int i = 0; i < count; ++i) {
@@ -63,7 +64,7 @@ Rails Device::openPorts(const Library& api, ibv_device* listed, const Options& o
   for (int port = 1; port <= ports; ++port) {
     ibv_context* const context = api.openDevice(listed);
     if (context == nullptr) {
-      tell(errnoError(errno, "it cannot be opened").message());
+      tell(errnoError(errno, ErrorCode::AdapterRefused, "it cannot be opened").message());
       break;
     }
     std::shared_ptr<Device> device(new Device(api, name, context));
@@ -88,7 +89,7 @@ PortFacts Device::facts(const Options& options) const {
 
 Status Device::usePort(uint8_t port, const Options& options) {
   if (const int error = api_.queryDevice(context_, &attributes_); error != 0) {
-    return errnoError(error, "it does not answer");
+    return errnoError(error, ErrorCode::AdapterRefused, "it does not answer");
   }
   if (port > attributes_.phys_port_cnt) return invalidUsage(ErrorCode::AdapterChoice, "it has no port");
   port_ = port;
@@ -108,7 +109,7 @@ Status Device::usePort(uint8_t port, const Options& options) {
   while (options.mtu != 0 && bytesOf(mtu_) > options.mtu) mtu_ = static_cast<ibv_mtu>(mtu_ - 1);
   adaptive_ = options.adaptiveRouting < 0 ? !isEthernet() : options.adaptiveRouting == 1;
   domain_ = api_.allocPd(context_);
-  return domain_ != nullptr ? Status() : errnoError(errno, "it gives no protection domain");
+  return domain_ != nullptr ? Status() : errnoError(errno, ErrorCode::AdapterRefused, "it gives no protection domain");
 }
 
 Status Device::chooseAddress(const Options& options) {
@@ -162,7 +163,8 @@ Status Registered::add(const std::shared_ptr<Device>& device, Use use, int relax
   unsigned rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | (slots ? IBV_ACCESS_REMOTE_WRITE : 0);
   const bool relaxed = !slots && relaxedOrdering != 0;
   if (relaxed && relaxedOrdering == 1 && api.regMrIova2 == nullptr) {
-    return systemError("TUTTI_IB_PCI_RELAXED_ORDERING=1: this libibverbs has no ibv_reg_mr_iova2; 2 does without");
+    return invalidUsage(ErrorCode::NotHonoured,
+                        "TUTTI_IB_PCI_RELAXED_ORDERING=1: this libibverbs has no ibv_reg_mr_iova2; 2 does without");
   }
   const bool iova2 = relaxed && api.regMrIova2 != nullptr;
   if (iova2) rights |= IBV_ACCESS_RELAXED_ORDERING;

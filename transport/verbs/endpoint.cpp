@@ -43,7 +43,8 @@ Result<bool> VerbsEndpoint::look() {
 
 Result<std::optional<uint64_t>> VerbsEndpoint::claim(size_t bytes) {
   TUTTI_TRY(failure_);
-  if (bytes > slotBytes()) return internalError("a message of ", bytes, " bytes for slots of ", slotBytes());
+  if (bytes > slotBytes())
+    return internalError(ErrorCode::MessageTooLarge, "a message of ", bytes, " bytes for slots of ", slotBytes());
   const auto there = [this] { return connection_->hasRoom() && sender_.claim(); };
   if (sent_ % kSendsPerLook == 0 || !there()) connection_->poll();
   TUTTI_TRY(remember(connection_->trouble()));

@@ -145,7 +145,7 @@ bool VerbsTransport::progress() {
 PendingEndpoint VerbsTransport::beginConnect(int peer, const Address& peerAddress, int lane) {
   if (!rails_.ok()) return refusedEndpoint(rails_.status());
   if (!peerAddress.starts_with(verbs::kTag))
-    return refusedEndpoint(remoteError("rank ", peer, " gave no address of verbs"));
+    return refusedEndpoint(remoteError(ErrorCode::Malformed, "rank ", peer, " gave no address of verbs"));
   const auto made = completions();
   if (!made.ok()) return refusedEndpoint(made.status());
   return std::make_unique<verbs::Opening>(peer, peerAddress.substr(verbs::kTag.size()), options_, *rails_,

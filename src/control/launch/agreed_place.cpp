@@ -17,7 +17,8 @@ struct HostPort {
 /// "host:port" or "[address]:port".
 Result<HostPort> parseHostPort(const std::string& text) {
   const auto bad = [&] {
-    return invalidArgument(ErrorCode::AddressMalformed, "'", text, "' is not host:port or [address]:port");
+    return invalidArgument(ErrorCode::AddressMalformed, "'", text,
+                           "' is no address; write host:port or [address]:port");
   };
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0) return bad();

@@ -80,7 +80,8 @@ Result<int64_t> number(const char* name, int64_t least, int64_t most) {
   if (error != std::errc() || next != end)
     return invalidUsage(ErrorCode::LauncherVariables, name, "='", value, "' is not a whole number");
   if (parsed < least || parsed > most) {
-    return invalidUsage(ErrorCode::LauncherVariables, name, "=", parsed, " is outside ", least, "..", most);
+    return invalidUsage(ErrorCode::LauncherVariables, name, "=", parsed, " is outside ", least, "..", most,
+                        "; have the launcher set it, or start with tutti-run");
   }
   return parsed;
 }
@@ -95,7 +96,8 @@ Result<Place> place(const char* launcher, const char* rankName, const char* size
   TUTTI_ASSIGN(const int64_t size, number(sizeName, 1, kMostRanks));
   TUTTI_ASSIGN(const int64_t rank, number(rankName, 0, kMostRanks - 1));
   if (rank >= size)
-    return invalidUsage(ErrorCode::LauncherVariables, rankName, "=", rank, " is not below ", sizeName, "=", size);
+    return invalidUsage(ErrorCode::LauncherVariables, rankName, "=", rank, " is not below ", sizeName, "=", size,
+                        "; number the ranks from 0");
   return Place{static_cast<int>(rank), static_cast<int>(size)};
 }
 
@@ -162,12 +164,14 @@ Found tuttiRun() {
   LaunchInfo info{"tutti-run", here.rank, here.nRanks, {}};
   if (here.nRanks == 1 && idText.empty()) return std::optional(info);
   if (idText.empty())
-    return invalidUsage(ErrorCode::LauncherVariables,
-                        "tutti-run: TUTTI_RANK and TUTTI_NRANKS are set but TUTTI_UNIQUE_ID is not");
+    return invalidUsage(
+        ErrorCode::LauncherVariables,
+        "tutti-run: TUTTI_RANK and TUTTI_NRANKS are set but TUTTI_UNIQUE_ID is not; start the ranks with "
+        "tutti-run, which sets all three");
   std::vector<unsigned char> bytes;
   if (!fromHex(idText, &bytes) || bytes.size() != sizeof info.id) {
     return invalidUsage(ErrorCode::LauncherVariables, "TUTTI_UNIQUE_ID is not ", 2 * sizeof info.id,
-                        " hexadecimal digits");
+                        " hexadecimal digits; start the ranks with tutti-run, which sets it");
   }
   std::memcpy(&info.id, bytes.data(), sizeof info.id);
   wipe(bytes);
@@ -189,7 +193,10 @@ Found torchrun(Deadline deadline) {
   TUTTI_ASSIGN(fixed.place, place("torchrun", "RANK", "WORLD_SIZE"));
   if (fixed.place.nRanks > 1) {
     if (!address)
-      return invalidUsage(ErrorCode::LauncherVariables, "torchrun: RANK and WORLD_SIZE are set but MASTER_ADDR is not");
+      return invalidUsage(
+          ErrorCode::LauncherVariables,
+          "torchrun: RANK and WORLD_SIZE are set but MASTER_ADDR is not; set it to the address of rank 0's "
+          "host");
     fixed.hosts = {text("MASTER_ADDR")};
     fixed.oneHost = isThisHost(fixed.hosts.front()) || allRanksHere(fixed.place.nRanks);
     TUTTI_ASSIGN(const int64_t ownPort, configInteger("TUTTI_PORT"));

@@ -139,15 +139,19 @@ class Launcher {
       const ssize_t n = ::recv(fd_, some, sizeof some, MSG_DONTWAIT);
       if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
       if (n < 0) return lost(errnoError(ErrorCode::LauncherBroken, errno, "pmi: cannot hear the launcher"));
-      if (n == 0) return lost(remoteError("pmi: the launcher has ended while '", expected, "' was awaited"));
+      if (n == 0)
+        return lost(
+            systemError(ErrorCode::LauncherBroken, "pmi: the launcher has ended while '", expected, "' was awaited"));
       unread_.append(some, static_cast<size_t>(n));
-      if (unread_.size() > kMostLineBytes) return lost(remoteError("pmi: the launcher sends no lines"));
+      if (unread_.size() > kMostLineBytes)
+        return lost(systemError(ErrorCode::LauncherBroken, "pmi: the launcher sends no lines"));
     }
     std::string line = unread_.substr(0, end);
     unread_.erase(0, end + 1);
     const std::string code = field(line, "rc");
     if (field(line, "cmd") != expected || (!code.empty() && code != "0"))
-      return lost(remoteError("pmi: the launcher says '", line.substr(0, 200), "' where '", expected, "' was awaited"));
+      return lost(systemError(ErrorCode::LauncherBroken, "pmi: the launcher says '", line.substr(0, 200), "' where '",
+                              expected, "' was awaited"));
     return line;
   }
 

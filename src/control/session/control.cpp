@@ -52,7 +52,7 @@ Status Control::Impl::waitFor(Visit* visit, Deadline deadline, const std::string
     case Woken::Aborted: return aborted();
     case Woken::TooLate: break;
   }
-  return timeoutError(ErrorCode::Timeout, "rank ", request.rank, " of ", request.nRanks,
+  return timeoutError(ErrorCode::RankSilent, "rank ", request.rank, " of ", request.nRanks,
                       " waited until its deadline for ", what);
 }
 

@@ -64,9 +64,9 @@ Result<Fd> FdFetch::poll() {
 Status FdFetch::connect() {
   const std::string& key = request_.key;
   if (key.empty() || key.size() > kMaxFdKeyBytes)
-    return invalidUsage(ErrorCode::Usage, "a descriptor key of ", key.size(), " bytes");
+    return internalError(ErrorCode::PartMisused, "a descriptor key of ", key.size(), " bytes");
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return errnoError(errno, "cannot open a Unix socket");
+  if (!fd.valid()) return errnoError(errno, ErrorCode::SocketRefused, "cannot open a Unix socket");
   const std::string& server = request_.serverName;
   sockaddr_un address;
   const socklen_t bytes = abstractAddress(server, &address);
@@ -74,12 +74,12 @@ Status FdFetch::connect() {
     if (errno == EAGAIN || errno == EINTR) return {};
     if (errno == ECONNREFUSED)
       return remoteError(ErrorCode::PeerClosed, "nobody listens on its Unix socket ", server, " any more");
-    return errnoError(errno, cat("cannot connect to Unix socket ", server));
+    return errnoError(errno, ErrorCode::SocketRefused, cat("cannot connect to Unix socket ", server));
   }
   if (!sameUser(fd.get())) return remoteError(ErrorCode::Stranger, "Unix socket ", server, " belongs to another user");
   socket_ = OwnFd(std::move(fd));
   watch_ = reactor_.add(socket_.get(), EPOLLIN, [this](uint32_t) { onReadable(); });
-  return watch_ != 0 ? Status() : errnoError(errno, "cannot watch a Unix socket");
+  return watch_ != 0 ? Status() : errnoError(errno, ErrorCode::NoEpoll, "cannot watch a Unix socket");
 }
 
 void FdFetch::onReadable() {

@@ -19,16 +19,17 @@ Result<std::unique_ptr<FdServer>> FdServer::create(Reactor& reactor) {
   const std::string random = fdwire::randomText(16);
   server->name_ = "tutti-" + toHex(random.data(), random.size());
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return errnoError(errno, "cannot open a Unix socket");
+  if (!fd.valid()) return errnoError(errno, ErrorCode::SocketRefused, "cannot open a Unix socket");
   sockaddr_un address;
   const socklen_t bytes = fdwire::abstractAddress(server->name_, &address);
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) {
-    return errnoError(errno, cat("cannot listen on the abstract Unix socket ", server->name_));
+    return errnoError(errno, ErrorCode::SocketRefused,
+                      cat("cannot listen on the abstract Unix socket ", server->name_));
   }
   server->listener_ = OwnFd(std::move(fd));
   FdServer* self = server.get();
   server->watch_ = reactor.add(server->listener_.get(), EPOLLIN, [self](uint32_t) { self->onAcceptable(); });
-  if (server->watch_ == 0) return errnoError(errno, "cannot watch a Unix socket");
+  if (server->watch_ == 0) return errnoError(errno, ErrorCode::NoEpoll, "cannot watch a Unix socket");
   return server;
 }
 
@@ -54,10 +55,14 @@ Status FdServer::serve(const CommId& commId, const std::string& key, int fd) {
   const auto community = communities_.find(commId);
   if (community == communities_.end())
     return invalidUsage(ErrorCode::Finalized, "descriptor '", key, "' for a communicator that has ended");
-  if (key.empty() || key.size() > kMaxFdKeyBytes) return invalidUsage("a descriptor key of ", key.size(), " bytes");
-  if (community->second.served.count(key) != 0) return invalidUsage("descriptor '", key, "' is already served");
+  if (key.empty() || key.size() > kMaxFdKeyBytes)
+    return internalError(ErrorCode::PartMisused, "a descriptor key of ", key.size(), " bytes");
+  if (community->second.served.count(key) != 0)
+    return internalError(ErrorCode::PartMisused, "descriptor '", key, "' is already served");
   Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (!copy.valid()) return errnoError(errno, cat("cannot duplicate descriptor ", fd, " to serve '", key, "'"));
+  if (!copy.valid())
+    return errnoError(errno, ErrorCode::SharedMemoryRefused,
+                      cat("cannot duplicate descriptor ", fd, " to serve '", key, "'"));
   community->second.served.emplace(key, OwnFd(std::move(copy)));
   for (auto client = clients_.begin(); client != clients_.end();) {
     const auto next = std::next(client);

@@ -89,7 +89,7 @@ bool familyAllowed(const SocketAddress& address, const std::string& family) {
 
 Result<std::vector<InterfaceAddress>> listInterfaces() {
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return errnoError(errno, "cannot list the network interfaces");
+  if (getifaddrs(&list) != 0) return errnoError(errno, ErrorCode::SocketRefused, "cannot list the network interfaces");
   std::vector<InterfaceAddress> all;
   for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
     if (i->ifa_addr == nullptr || (i->ifa_flags & IFF_UP) == 0) continue;
@@ -110,7 +110,8 @@ Result<std::vector<InterfaceAddress>> listInterfaces() {
 Result<std::vector<SocketAddress>> chooseAddresses(const std::vector<InterfaceAddress>& all, const std::string& names,
                                                    const std::string& family) {
   if (!family.empty() && family != "inet" && family != "inet6") {
-    return invalidUsage(ErrorCode::VariableValue, "TUTTI_SOCKET_FAMILY='", family, "' is neither inet nor inet6");
+    return invalidUsage(ErrorCode::VariableValue, "TUTTI_SOCKET_FAMILY='", family,
+                        "' is neither inet nor inet6; set one of them, or leave it unset");
   }
   const NameFilter filter(names);
   if (!names.empty() && filter.names.empty()) {

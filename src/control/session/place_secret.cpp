@@ -26,7 +26,7 @@ std::string socketOfPlace(const CommId& commId) {
 
 Result<Fd> connectToPlace(const std::string& name) {
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return errnoError(errno, "cannot open a Unix socket");
+  if (!fd.valid()) return errnoError(errno, ErrorCode::SocketRefused, "cannot open a Unix socket");
   const timeval patience{kAnswerMs / 1000, 0};
   (void)::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   sockaddr_un address;
@@ -62,17 +62,17 @@ Result<std::unique_ptr<PlaceSecretServer>> PlaceSecretServer::create(Reactor& re
                                                                      Secret secret) {
   std::unique_ptr<PlaceSecretServer> server(new PlaceSecretServer(reactor, std::move(secret)));
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return errnoError(errno, "cannot open a Unix socket");
+  if (!fd.valid()) return errnoError(errno, ErrorCode::SocketRefused, "cannot open a Unix socket");
   const std::string name = socketOfPlace(commId);
   sockaddr_un address;
   const socklen_t bytes = fdwire::abstractAddress(name, &address);
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) {
-    return errnoError(errno, cat("cannot listen on the abstract Unix socket ", name));
+    return errnoError(errno, ErrorCode::SocketRefused, cat("cannot listen on the abstract Unix socket ", name));
   }
   server->listener_ = OwnFd(std::move(fd));
   PlaceSecretServer* self = server.get();
   server->watch_ = reactor.add(server->listener_.get(), EPOLLIN, [self](uint32_t) { self->onAcceptable(); });
-  if (server->watch_ == 0) return errnoError(errno, "cannot watch a Unix socket");
+  if (server->watch_ == 0) return errnoError(errno, ErrorCode::NoEpoll, "cannot watch a Unix socket");
   return server;
 }
 

@@ -85,9 +85,10 @@ PendingFd Control::fetch(int peer, const std::string& key) {
     return failing(*impl_, invalidArgument(ErrorCode::RankOutOfRange, "peer ", peer, " is outside 0..", me.nRanks - 1));
   const Presence& there = impl_->presences[static_cast<size_t>(peer)];
   if (there.domain.empty() || there.domain != impl_->presences[static_cast<size_t>(me.rank)].domain) {
-    return failing(*impl_, systemError("rank ", peer, " cannot hand descriptors to rank ", me.rank,
-                                       ": they are not in the same network namespace of one host, or TUTTI_HOSTID "
-                                       "tells them apart"));
+    return failing(*impl_,
+                   systemError(ErrorCode::NamespacesDiffer, "rank ", peer, " cannot hand descriptors to rank ", me.rank,
+                               ": they are not in the same network namespace of one host, or TUTTI_HOSTID "
+                               "tells them apart"));
   }
   const auto arrived = [&io = impl_->io] {
     io.news = true;
@@ -110,8 +111,8 @@ PendingFd Control::fetch(int peer, const std::string& key) {
 PendingFd Control::open(int peer, StreamIndex index) {
   const JoinRequest& me = impl_->request;
   if (peer < 0 || peer >= me.nRanks || peer == me.rank || index < 0) {
-    return failing(
-        *impl_, invalidArgument("rank ", me.rank, " of ", me.nRanks, " cannot open stream ", index, " to rank ", peer));
+    return failing(*impl_, invalidArgument(ErrorCode::RankOutOfRange, "rank ", me.rank, " of ", me.nRanks,
+                                           " cannot open stream ", index, " to rank ", peer));
   }
   const bool dials = me.rank < peer;
   {

@@ -13,15 +13,15 @@ namespace tutti {
 Result<std::unique_ptr<Reactor>> Reactor::create() {
   std::unique_ptr<Reactor> reactor(new Reactor);
   reactor->epoll_ = OwnFd(Fd(epoll_create1(EPOLL_CLOEXEC)));
-  if (!reactor->epoll_.valid()) return errnoError(errno, "cannot create an epoll descriptor");
+  if (!reactor->epoll_.valid()) return errnoError(errno, ErrorCode::NoEpoll, "cannot create an epoll descriptor");
   reactor->wake_ = OwnFd(Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
-  if (!reactor->wake_.valid()) return errnoError(errno, "cannot create an eventfd");
+  if (!reactor->wake_.valid()) return errnoError(errno, ErrorCode::NoEpoll, "cannot create an eventfd");
   const int wakeFd = reactor->wake_.get();
   const Id id = reactor->add(wakeFd, EPOLLIN, [wakeFd](uint32_t) {
     eventfd_t count = 0;
     eventfd_read(wakeFd, &count);
   });
-  if (id == 0) return errnoError(errno, "cannot watch an eventfd");
+  if (id == 0) return errnoError(errno, ErrorCode::NoEpoll, "cannot watch an eventfd");
   return reactor;
 }
 

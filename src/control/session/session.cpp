@@ -151,7 +151,8 @@ void Session::Impl::giveUp() {
   for (const Control::Impl* control : controls) {
     (void)caught([&]() -> Status {
       const int rank = control->request.rank;
-      bootstrap->reportFailure(control->member, {rank, remoteError("rank ", rank, " has no memory left")});
+      bootstrap->reportFailure(control->member,
+                               {rank, remoteError(ErrorCode::NoMemory, "rank ", rank, " has no memory left")});
       return {};
     });
   }

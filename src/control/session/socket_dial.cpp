@@ -104,7 +104,7 @@ void SocketNetwork::attemptDone(LinkId id, size_t candidate) {
   link.state = State::Open;
   link.problems.clear();
   flush(link);
-  if (!watch(id, link)) return fail(id, errnoError(errno, "cannot watch a connection"));
+  if (!watch(id, link)) return fail(id, errnoError(errno, ErrorCode::NoEpoll, "cannot watch a connection"));
   machine_->onConnected(id);
 }
 

@@ -29,7 +29,7 @@ bool isScarce(int error) { return error == EMFILE || error == ENFILE || error ==
 Status lost(int error) {
   const bool silent = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == EHOSTDOWN;
   const std::string text = cat("connection lost: ", std::strerror(error));
-  return silent ? timeoutError(ErrorCode::Timeout, text) : remoteError(ErrorCode::ConnectionLost, text);
+  return silent ? timeoutError(ErrorCode::ConnectionSilent, text) : remoteError(ErrorCode::ConnectionLost, text);
 }
 
 OwnFd spareDescriptor() { return OwnFd(Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC))); }
@@ -52,24 +52,25 @@ void SocketNetwork::randomBytes(std::span<std::byte> out) { fillRandom(out); }
 
 Result<SocketAddress> SocketNetwork::listen(const SocketAddress& address) {
   Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return errnoError(errno, cat("cannot open a socket for ", address.text()));
+  if (!fd.valid()) return errnoError(errno, ErrorCode::SocketRefused, cat("cannot open a socket for ", address.text()));
   setOption(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.family() == AF_INET6) setOption(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
   beginUnpaced(fd.get());
   if (::bind(fd.get(), address.raw(), address.bytes) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) {
-    return errnoError(errno, cat("cannot listen on ", address.text()));
+    return errnoError(errno, ErrorCode::SocketRefused, cat("cannot listen on ", address.text()));
   }
   SocketAddress bound;
   bound.bytes = sizeof bound.storage;
   if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound.storage), &bound.bytes) != 0) {
-    return errnoError(errno, cat("cannot read the port of ", address.text()));
+    return errnoError(errno, ErrorCode::SocketRefused, cat("cannot read the port of ", address.text()));
   }
   if (!spare_.valid()) spare_ = spareDescriptor();
   const size_t index = listeners_.size();
   Listener& listener = listeners_.emplace_back();
   listener.fd = OwnFd(std::move(fd));
   listener.watch = reactor_.add(listener.fd.get(), EPOLLIN, [this, index](uint32_t) { onAcceptable(index); });
-  if (listener.watch == 0) return errnoError(errno, cat("cannot watch the listener on ", address.text()));
+  if (listener.watch == 0)
+    return errnoError(errno, ErrorCode::NoEpoll, cat("cannot watch the listener on ", address.text()));
   return bound;
 }
 
@@ -217,7 +218,8 @@ void SocketNetwork::send(LinkId id, std::string_view message) {
   if (link == nullptr || link->state > State::Open) return;
   if (message.size() > kMaxMessageBytes) {
     // The peer would cut the link off; say so here, where the reason is known.
-    failed_.emplace_back(id, internalError("a message of ", message.size(), " bytes is too large to send"));
+    failed_.emplace_back(
+        id, internalError(ErrorCode::MessageTooLarge, "a message of ", message.size(), " bytes is too large to send"));
     reactor_.wake();
     return;
   }

@@ -122,11 +122,13 @@ Result<MeetingPlace> decodeUniqueId(const tuttiUniqueId& id) {
   static const tuttiUniqueId kZero{};
   if (std::memcmp(&id, &kZero, sizeof id) == 0) {
     return invalidArgument(ErrorCode::UniqueIdInvalid,
-                           "the unique id is all zero: it did not come from the rank that called tuttiGetUniqueId");
+                           "the unique id is all zero: it did not come from the rank that called tuttiGetUniqueId; "
+                           "send all its 128 bytes to every rank");
   }
   if (std::memcmp(id.internal, kMagic, sizeof kMagic - 1) != 0) {
-    return invalidArgument(ErrorCode::UniqueIdInvalid,
-                           "these are not the bytes of a unique id made by tuttiGetUniqueId");
+    return invalidArgument(
+        ErrorCode::UniqueIdInvalid,
+        "uniqueId has not the bytes that tuttiGetUniqueId made; send all its 128 bytes to every rank");
   }
   const char format = id.internal[sizeof kMagic - 1];
   if (format != kMagic[sizeof kMagic - 1] && format != kOfUser) {

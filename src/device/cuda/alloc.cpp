@@ -77,7 +77,7 @@ Status deviceFree(void* memory) {
     const auto found = t.byAddress.find(addressOf(memory));
     if (found == t.byAddress.end()) {
       return invalidArgument(ErrorCode::NotOurMemory, "ptr ", memory,
-                             " was not returned by tuttiMemAlloc, or is already free");
+                             " was not returned by tuttiMemAlloc, or is already free; pass what it returned, once");
     }
     if (found->second.use_count() > 1) {
       return invalidUsage(ErrorCode::StillInUse, "ptr ", memory,

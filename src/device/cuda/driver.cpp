@@ -71,14 +71,34 @@ static const char* adviceOn(Error error) {
   }
 }
 
+static ErrorCode kindOf(Error error) {
+  if (error >= kErrorFirstOfKernels && error <= kErrorLastOfKernels) return ErrorCode::CudaKernelFaulted;
+  switch (error) {
+    case kErrorIllegalAddress:
+    case kErrorAssert: return ErrorCode::CudaKernelFaulted;
+    case kErrorUncorrectableMemory:
+    case kErrorUncorrectableLink: return ErrorCode::CudaDeviceBroken;
+    case kErrorDeviceUnavailable:
+    case kErrorSystemNotReady:
+    case kErrorDriverMismatch:
+    case kErrorMpsConnection:
+    case kErrorMpsRpc:
+    case kErrorMpsServerNotReady:
+    case kErrorMpsClients:
+    case kErrorMpsConnections: return ErrorCode::CudaNotReady;
+    default: return ErrorCode::CudaCallFailed;
+  }
+}
+
 Status check(const Driver& driver, Error error, const char* what) {
   if (error == kSuccess) return {};
   const char* name = nullptr;
   const char* text = nullptr;
   driver.cuGetErrorName(error, &name);
   driver.cuGetErrorString(error, &text);
-  return {tuttiUnhandledCudaError, cat(what, " gave ", name != nullptr ? name : "an unknown error", " ", error, " (",
-                                       text != nullptr ? text : "?", ")", adviceOn(error))};
+  return {tuttiUnhandledCudaError, kindOf(error),
+          cat(what, " gave ", name != nullptr ? name : "an unknown error", " ", error, " (",
+              text != nullptr ? text : "?", ")", adviceOn(error))};
 }
 
 }  // namespace tutti::cuda

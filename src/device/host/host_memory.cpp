@@ -109,7 +109,7 @@ Status hostFree(void* ptr) {
     const auto at = t.byBegin.find(static_cast<std::byte*>(ptr));
     if (at == t.byBegin.end() || at->second->isAdopted()) {
       return invalidArgument(ErrorCode::NotOurMemory, "ptr ", ptr,
-                             " was not returned by tuttiMemAlloc, or is already free");
+                             " was not returned by tuttiMemAlloc, or is already free; pass what it returned, once");
     }
     gone = std::move(*at->second);
     t.frees.fetch_add(1, std::memory_order_release);

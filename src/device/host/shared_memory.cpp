@@ -37,22 +37,24 @@ size_t roundToPages(size_t bytes) { return (bytes + pageBytes() - 1) / pageBytes
 
 Result<Fd> createSharedMemory(size_t bytes) {
   Fd fd = newMemfd();
-  if (!fd.valid()) return errnoError(errno, "memfd_create");
-  if (fchmod(fd.get(), 0600) != 0) return errnoError(errno, "fchmod of a memfd");
+  if (!fd.valid()) return errnoError(errno, ErrorCode::SharedMemoryRefused, "memfd_create");
+  if (fchmod(fd.get(), 0600) != 0) return errnoError(errno, ErrorCode::SharedMemoryRefused, "fchmod of a memfd");
   const FileLimitAsError noSignal;
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
     const char* limit = errno == EFBIG ? " (more than `ulimit -f` allows)" : "";
-    return errnoError(errno, cat("making a memfd of ", bytes, " bytes", limit));
+    return errnoError(errno, ErrorCode::SharedMemoryRefused, cat("making a memfd of ", bytes, " bytes", limit));
   }
-  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return errnoError(errno, "sealing a memfd");
+  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0)
+    return errnoError(errno, ErrorCode::SharedMemoryRefused, "sealing a memfd");
   return fd;
 }
 
 Result<size_t> sharedMemoryBytes(int fd) {
   const int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return invalidUsage("descriptor is not a sealed memfd");
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    return remoteError(ErrorCode::Malformed, "descriptor is not a sealed memfd");
   struct stat info {};
-  if (fstat(fd, &info) != 0) return errnoError(errno, "fstat of a memfd");
+  if (fstat(fd, &info) != 0) return errnoError(errno, ErrorCode::SharedMemoryRefused, "fstat of a memfd");
   return static_cast<size_t>(info.st_size);
 }
 
@@ -74,7 +76,8 @@ Result<Mapping> Mapping::of(int fd, size_t bytes, size_t alignment, size_t phase
   const size_t slack = alignment > pageBytes() ? alignment : 0;
   // Reserve addresses first: only inside a reservation can the place be chosen without running over somebody else's.
   void* reserved = mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED) return errnoError(errno, cat("reserving ", bytes + slack, " bytes of addresses"));
+  if (reserved == MAP_FAILED)
+    return errnoError(errno, ErrorCode::SharedMemoryRefused, cat("reserving ", bytes + slack, " bytes of addresses"));
   auto* first = static_cast<std::byte*>(reserved);
   const size_t lead = slack == 0 ? 0 : (alignment + phase - reinterpret_cast<uintptr_t>(first) % alignment) % alignment;
   if (lead != 0) munmap(first, lead);

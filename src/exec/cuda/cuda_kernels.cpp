@@ -150,7 +150,7 @@ Result<cuda::Function> CudaKernels::find(const std::string& name) const {
   for (const cuda::Module module : modules_) {
     if (device_->driver().cuModuleGetFunction(&function, module, name.c_str()) == cuda::kSuccess) return function;
   }
-  return internalError("there is no kernel ", name);
+  return internalError(ErrorCode::KernelMissing, "there is no kernel ", name);
 }
 
 Status CudaKernels::launch(cuda::Stream stream, cuda::Function function, void* arguments, size_t bytes) const {

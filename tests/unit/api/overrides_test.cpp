@@ -194,7 +194,7 @@ TEST_CASE("values that make no sense end the join with what would make sense") {
   for (const Row& row :
        {Row{"TUTTI_ALGO", "allreduce:nonsense", "it has "}, Row{"TUTTI_ALGO", "sum:ring", "is not a collective"},
         Row{"TUTTI_ALGO", "nonsense", "no collective has"}, Row{"TUTTI_PROTO", "ll128", "inline, slots and direct"},
-        Row{"TUTTI_TRANSPORTS", "carrier-pigeon", "TUTTI_TRANSPORTS"}, Row{"TUTTI_JOIN", "perhaps", "neither 0"},
+        Row{"TUTTI_TRANSPORTS", "carrier-pigeon", "TUTTI_TRANSPORTS"}, Row{"TUTTI_JOIN", "perhaps", "set 0"},
         Row{"TUTTI_TIMEOUT_MS", "soon", "TUTTI_TIMEOUT_MS"}, Row{"TUTTI_SLOT_BYTES", "12", "TUTTI_SLOT_BYTES"}}) {
     CAPTURE(row.name, row.value);
     const Variable variable(row.name, row.value);

@@ -96,7 +96,7 @@ TEST_CASE("a default is refused for what the environment is refused for, and may
       {"TUTTI_ALGO", {"rng", "ring", "ring, "}},
       {"TUTTI_ALGO_STRICT", {"2", "1", "neither 0 nor 1"}},
       {"TUTTI_PROTO", {"telepathy", "slots", "inline, slots and direct"}},
-      {"TUTTI_JOIN", {"maybe", "1", "neither 0"}},
+      {"TUTTI_JOIN", {"maybe", "1", "set 0"}},
       {"TUTTI_TRANSPORTS", {"carrier-pigeon", "^tcp", "known are self, shm, "}},
       {"TUTTI_DEVICE", {"toaster", "host", "auto, host or cuda"}},
       {"TUTTI_CUDA_EXECUTOR", {"nobody", "stream", "resident, stream or proxy"}},

@@ -353,7 +353,7 @@ TEST_CASE("settings know the transports of their table, and say which there are"
   CHECK(resolveSettings(&config, &parent).ok());
   config.netName = "mailbox";
   CHECK(resolveSettings(&config, &parent).status().message() ==
-        "config.netName = 'mailbox' is not a network transport of this build (tcp)");
+        "config.netName = 'mailbox' is not a network transport of this build; there are: tcp");
 }
 
 TEST_CASE("ranks that nothing joins are told why of each transport") {
@@ -382,8 +382,9 @@ TEST_CASE("ranks that nothing joins are told why of each transport") {
   const Status met = links.meet(descriptors);
   CHECK(met.code() == tuttiInvalidUsage);
   CHECK(met.message() ==
-        "no transport that TUTTI_TRANSPORTS allows joins rank 0 and rank 1 (host far).  self: it joins a rank with "
-        "itself alone; shm: they are on different hosts; mailbox: they are in different processes");
+        "no transport that TUTTI_TRANSPORTS allows joins rank 0 and rank 1 (host far): self: it joins a rank with "
+        "itself alone; shm: they are on different hosts; mailbox: they are in different processes; add one that does, "
+        "or leave TUTTI_TRANSPORTS unset");
 }
 
 }  // namespace tutti

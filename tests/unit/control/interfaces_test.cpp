@@ -52,7 +52,7 @@ TEST_CASE("the addresses to listen on are those a person would take") {
       {"^=eth0", "inet", "10.2.0.7:0"},
       {"lo", "", "127.0.0.1:0,[::1]:0"},
       {"lo", "inet6", "[::1]:0"},
-      {"", "ipx", "TUTTI_SOCKET_FAMILY='ipx' is neither inet nor inet6"},
+      {"", "ipx", "TUTTI_SOCKET_FAMILY='ipx' is neither inet nor inet6; set one of them, or leave it unset"},
       {"^", "", "TUTTI_SOCKET_IFNAME='^' names no interface"},
   }));
   CAPTURE(row.names, row.family);

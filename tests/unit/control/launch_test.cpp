@@ -90,10 +90,13 @@ TEST_CASE("a unique id drops the addresses that do not fit") {
 TEST_CASE("what is not a unique id is refused with the reason") {
   const tuttiUniqueId good = encodeUniqueId(somePlace());
   const auto refusal = [](tuttiUniqueId id) { return decodeUniqueId(id).status().message(); };
-  CHECK(refusal({}) == "the unique id is all zero: it did not come from the rank that called tuttiGetUniqueId");
+  CHECK(refusal({}) ==
+        "the unique id is all zero: it did not come from the rank that called tuttiGetUniqueId; send all its 128 bytes "
+        "to "
+        "every rank");
   tuttiUniqueId id = good;
   id.internal[0] = 'x';
-  CHECK(refusal(id) == "these are not the bytes of a unique id made by tuttiGetUniqueId");
+  CHECK(refusal(id) == "uniqueId has not the bytes that tuttiGetUniqueId made; send all its 128 bytes to every rank");
   id = good;
   id.internal[7] = 3;
   CHECK(refusal(id) == "the unique id was made by another version of Tutti (format 3, here 1)");
@@ -162,15 +165,19 @@ TEST_CASE("wrong, missing and inconsistent variables are named") {
   const std::vector<Row> rows = {
       {{{"TUTTI_RANK", "0"}}, "tutti-run: TUTTI_RANK is set but TUTTI_NRANKS is not"},
       {{{"TUTTI_RANK", "0"}, {"TUTTI_NRANKS", "2"}},
-       "tutti-run: TUTTI_RANK and TUTTI_NRANKS are set but TUTTI_UNIQUE_ID is not"},
+       "tutti-run: TUTTI_RANK and TUTTI_NRANKS are set but TUTTI_UNIQUE_ID is not; start the ranks with tutti-run, "
+       "which "
+       "sets all three"},
       {{{"TUTTI_RANK", "0"}, {"TUTTI_NRANKS", "2"}, {"TUTTI_UNIQUE_ID", "12"}},
-       "TUTTI_UNIQUE_ID is not 256 hexadecimal digits"},
-      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}}, "torchrun: RANK and WORLD_SIZE are set but MASTER_ADDR is not"},
+       "TUTTI_UNIQUE_ID is not 256 hexadecimal digits; start the ranks with tutti-run, which sets it"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}},
+       "torchrun: RANK and WORLD_SIZE are set but MASTER_ADDR is not; set it to the address of rank 0's host"},
       {{{"RANK", "0"}, {"MASTER_ADDR", "a"}}, "torchrun: RANK is set but WORLD_SIZE is not"},
       {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}}, "MASTER_PORT is not set"},
       {{{"RANK", "x"}, {"WORLD_SIZE", "2"}}, "RANK='x' is not a whole number"},
-      {{{"RANK", "2"}, {"WORLD_SIZE", "2"}}, "RANK=2 is not below WORLD_SIZE=2"},
-      {{{"RANK", "0"}, {"WORLD_SIZE", "0"}}, "WORLD_SIZE=0 is outside 1..16777216"},
+      {{{"RANK", "2"}, {"WORLD_SIZE", "2"}}, "RANK=2 is not below WORLD_SIZE=2; number the ranks from 0"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "0"}},
+       "WORLD_SIZE=0 is outside 1..16777216; have the launcher set it, or start with tutti-run"},
       {{{"SLURM_PROCID", "1"}, {"SLURM_STEP_ID", "0"}}, "slurm: SLURM_PROCID is set but SLURM_NTASKS is not"},
       {{{"SLURM_PROCID", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "2"}}, "SLURM_JOBID is not set"},
       {{{"SLURM_PROCID", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "5"}},

@@ -255,5 +255,5 @@ TEST_CASE("what is no plan at all is refused") {
   CHECK(complaintOf("hello") == "plan: is neither MSCCL's XML nor MSCCL++'s JSON");
   CHECK(complaintOf("<html/>").starts_with("plan"));
   CHECK(complaintOf("{}").starts_with("plan"));
-  CHECK(importPlanFile("/nonexistent/plan.xml").status().code() == tuttiSystemError);
+  CHECK(importPlanFile("/nonexistent/plan.xml").status().code() == tuttiInvalidUsage);
 }

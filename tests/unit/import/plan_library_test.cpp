@@ -117,7 +117,7 @@ TEST_CASE("libraries of the same files have the same fingerprint, others another
 #endif
 
 TEST_CASE("a folder that is not there is an error, an empty one is not") {
-  CHECK(PlanLibrary::read("/nonexistent/plans", 2).status().code() == tuttiSystemError);
+  CHECK(PlanLibrary::read("/nonexistent/plans", 2).status().code() == tuttiInvalidUsage);
   const TempFolder folder;
   const auto library = PlanLibrary::read(folder.path(), 2);
   REQUIRE(library.ok());

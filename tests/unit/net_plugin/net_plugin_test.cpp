@@ -128,15 +128,15 @@ TEST_CASE("mistakes of callers are codes with sentences") {
   (void)takeWarnings();
   char data[100] = {};
   void *memory = nullptr, *request = nullptr;
-  CHECK(ends.net.regMr(ends.send, data, sizeof data, 2, &memory) == kInvalidUsage);
+  CHECK(ends.net.regMr(ends.send, data, sizeof data, 2, &memory) == kInvalidArgument);
   CHECK(takeWarnings().find("memory of kind 2 is registered; ptrSupport is NCCL_PTR_HOST") != std::string::npos);
-  CHECK(ends.net.regMrDmaBuf(ends.send, data, sizeof data, 4, 0, 1, &memory) == kInvalidUsage);
+  CHECK(ends.net.regMrDmaBuf(ends.send, data, sizeof data, 4, 0, 1, &memory) == kInvalidArgument);
   CHECK(takeWarnings().find("DMA-BUF") != std::string::npos);
   std::vector<Message> many(9, {std::vector<char>(1), 0});
   CHECK(ends.irecv(many, &request) == kInvalidArgument);
   CHECK(takeWarnings().find("irecv of 9 buffers; it takes 1 to 8") != std::string::npos);
   int parts = 0;
-  CHECK(ends.net.makeVirtualDevice(&parts, nullptr) == kInvalidUsage);
+  CHECK(ends.net.makeVirtualDevice(&parts, nullptr) == kInvalidArgument);
   // A send that is too large leaves the comm usable.
   std::vector<Message> small{{std::vector<char>(10), 0}};
   void *received = nullptr, *sent = nullptr;

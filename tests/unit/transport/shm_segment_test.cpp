@@ -51,7 +51,7 @@ TEST_CASE("a segment that is not as it should be is refused") {
   };
   CHECK(openFd(*createSharedMemory(4096)).message().find("TUTTI_SLOT") != std::string::npos);
   Fd unsealed(memfd_create("test", MFD_CLOEXEC));
-  CHECK(openFd(std::move(unsealed)).code() == tuttiInvalidUsage);
+  CHECK(openFd(std::move(unsealed)).code() == tuttiRemoteError);
 }
 
 TEST_CASE("a message carries the credits of the other direction, and nonsense in their place gives no room") {

@@ -99,7 +99,7 @@ class Reader {
     return {};
   }
 
-  XmlText xml_;
+  XmlText xml_{ErrorCode::TopologyFile};
   GraphFile file_;
   std::set<int64_t> seen_;
 };
