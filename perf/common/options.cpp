@@ -118,7 +118,11 @@ Complaint wantNames(const char* flag, const std::string& value, Find find, All a
     const size_t end = std::min(value.find(',', begin), value.size());
     const std::string name = value.substr(begin, end - begin);
     const Info* info = find(name);
-    if (info == nullptr) return std::string("--") + flag + ": '" + name + "' is unknown (see --help)";
+    if (info == nullptr) {
+      std::string known;
+      for (const Info& one : all) known += std::string(known.empty() ? "" : ", ") + one.name;
+      return std::string("--") + flag + ": '" + name + "' is unknown; there are all, " + known;
+    }
     out->push_back(*info);
     begin = end + 1;
   }

@@ -11,7 +11,8 @@ void check(tuttiResult_t result, tuttiComm_t comm, const char* what) {
   if (result == tuttiSuccess) return;
   const char* sentence = tuttiGetLastError(comm);
   if (comm != nullptr && *sentence == '\0') sentence = tuttiGetLastError(nullptr);
-  throw Failure(std::string(what) + ": " + tuttiGetErrorString(result) + ": " + sentence);
+  if (*sentence == '\0') throw Failure(std::string(what) + ": " + tuttiGetErrorString(result));
+  throw Failure(std::string_view(sentence).starts_with(what) ? sentence : std::string(what) + ": " + sentence);
 }
 
 World::World(const Options& options) : options_(options), config_(TUTTI_CONFIG_INITIALIZER) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "src/base/nearest.hpp"
 #include "src/topology/load.hpp"
 #include "src/topology/named_machines.hpp"
 #include "src/topology/one_line.hpp"
@@ -111,9 +112,14 @@ class Reader {
       cluster_.sliceGiven = true;
       return {};
     }
-    return wrong("'", key,
-                 "' is no statement; there are nodes, machine, machine-file, ranks-per-node, fabric, near, far, "
-                 "launch, reduce, combine, copy, slice, in-flight, cores, turn, pass, memory");
+    static const std::vector<std::string> statements = {
+        "nodes",   "machine", "machine-file", "ranks-per-node", "fabric", "near", "far",  "launch", "reduce",
+        "combine", "copy",    "slice",        "in-flight",      "cores",  "turn", "pass", "memory"};
+    std::string all;
+    for (const std::string& one : statements) all += cat(all.empty() ? "" : ", ", one);
+    const bool part = key.find(':') != std::string::npos;
+    return wrong("'", key, "' is no statement", didYouMean(key, statements), "; there are ", all,
+                 part ? cat(" (a machine is described as 'machine ", key, " ...')") : "");
   }
 
   Status machine(const std::string& key, const std::string& text) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "src/base/nearest.hpp"
 #include "src/base/text.hpp"
 #include "src/comm/foreign_plans.hpp"
 #include "src/plan/planner.hpp"
@@ -129,10 +130,7 @@ Result<std::string> explainPlan(const PlanQuestion& q) {
   PlanRequest request;
   Shape& shape = request.shape;
   if (!parseCollective(q.collective, &shape.collective)) {
-    std::string names;
-    for (int i = 0; i < kNumCollectives; ++i)
-      names += cat(i == 0 ? "" : ", ", collectiveKey(static_cast<Collective>(i)));
-    return invalidUsage("--plan ", q.collective, ": the collectives are ", names);
+    return invalidUsage("--plan ", notACollective(q.collective));
   }
   if (!parseBytes(q.bytes, &shape.bytes))
     return invalidUsage("--bytes ", q.bytes, " is not a size such as 8, 64K or 1M");

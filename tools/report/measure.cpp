@@ -182,6 +182,8 @@ Machine lookAtMachine() {
   machine.processor = firstValue("/proc/cpuinfo", "model name");
   machine.cores = static_cast<int>(std::thread::hardware_concurrency());
   machine.library = said({programPath("tutti-info"), "--version"});
+  if (const size_t blank = machine.library.find(' '); blank != std::string::npos)
+    machine.library.replace(0, blank, "libtutti");  // of one version with the programs
   machine.topologyText = said({programPath("tutti-info"), "--topology"});
   machine.topologySvg = said({programPath("tutti-info"), "--topology", "--svg"});
   machine.findings = findings();

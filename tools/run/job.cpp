@@ -79,10 +79,12 @@ ParsedJob parseJob(int argc, char** argv) {
   }
   job.command = app.remaining();
   if (!hosts.empty()) return refuse(kHostsAnswer);
+  const bool ended = !job.command.empty() && job.command[0] == "--";  // of the flags
+  if (ended) job.command.erase(job.command.begin());
+  if (!job.command.empty() && job.command[0].starts_with("-"))
+    return refuse(ended ? "there is no program " + job.command[0] : "unknown flag " + job.command[0] + " (see --help)");
   if (job.nRanks < 1) return refuse("-n N is missing: the number of ranks");
-  if (!job.command.empty() && job.command[0] == "--") job.command.erase(job.command.begin());
   if (job.command.empty()) return refuse("there is no program to run");
-  if (job.command[0].starts_with("-")) return refuse("unknown flag " + job.command[0] + " (see --help)");
   if (tag && noTag) return refuse("--tag-output and --no-tag exclude each other");
   if (tag || noTag) job.tag = tag;
   job.bind = noBind || bind == "none" ? Bind::None : bind == "share" ? Bind::Share : Bind::Core;

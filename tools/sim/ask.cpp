@@ -2,15 +2,19 @@
 
 #include <cstdio>
 
+#include "src/base/nearest.hpp"
+
 namespace tutti::sim {
 namespace {
 
 Result<std::vector<const Algorithm*>> algorithmsOf(Collective collective, const std::string& name) {
   std::vector<const Algorithm*> all;
-  std::string names;
+  std::string text;
+  std::vector<std::string> names;
   for (const Algorithm* a : algorithms()) {
     if (a->collective != collective) continue;
-    names += cat(names.empty() ? "" : ", ", a->name);
+    text += cat(text.empty() ? "" : ", ", a->name);
+    names.emplace_back(a->name);
     all.push_back(a);
   }
   if (name.empty()) return all;
@@ -18,7 +22,8 @@ Result<std::vector<const Algorithm*>> algorithmsOf(Collective collective, const 
   for (const std::string& one : split(name, ',')) {
     const Algorithm* found = findAlgorithm(collective, one);
     if (found == nullptr) {
-      return invalidUsage("--algorithm ", one, ": ", collectiveKey(collective), " has ", names);
+      return invalidUsage("--algorithm ", one, ": ", collectiveKey(collective), " has no such algorithm",
+                          didYouMean(one, names), "; it has ", text);
     }
     some.push_back(found);
   }
@@ -65,10 +70,7 @@ Task Asked::taskFor(const Algorithm* algorithm, size_t size) const {
 Result<Asked> understand(const Question& q) {
   Asked asked;
   if (!parseCollective(q.collective, &asked.collective)) {
-    std::string names;
-    for (int i = 0; i < kNumCollectives; ++i)
-      names += cat(i == 0 ? "" : ", ", collectiveKey(static_cast<Collective>(i)));
-    return invalidUsage("--collective ", q.collective, ": the collectives are ", names);
+    return invalidUsage("--collective ", notACollective(q.collective));
   }
   if (q.plan.empty()) {
     TUTTI_ASSIGN(asked.algorithms, algorithmsOf(asked.collective, q.algorithm));
@@ -100,7 +102,7 @@ Result<Asked> understand(const Question& q) {
 
 std::string shortNumber(double value) {
   char text[32];
-  const char* format = value >= 99999.5 ? "%.4g" : value >= 1000 ? "%.0f" : value >= 100 ? "%.1f" : "%.2f";
+  const char* format = value >= 99999999.5 ? "%.4g" : value >= 1000 ? "%.0f" : value >= 100 ? "%.1f" : "%.2f";
   std::snprintf(text, sizeof text, format, value);
   return text;
 }

@@ -66,7 +66,7 @@ class Picture {
     y = drawNotes(left, y, width);
     if (plan != nullptr) y = drawRings(canvas_, g_, *plan, {left, y + 14, std::max(width, kLeastRingsWidth), 0});
     if (plan != nullptr) width = std::max(width, kLeastRingsWidth);
-    return canvas_.finish(std::max(left + width, left + legendWidth_) + margin, y + margin / 2);
+    return canvas_.finish(left + std::max({width, legendWidth_, notesWidth_}) + margin, y + margin / 2);
   }
 
  private:
@@ -364,8 +364,9 @@ class Picture {
     for (size_t i = 0; i < lines.size() && i < 6; ++i, y += 14) {
       std::string& words = lines[i];
       const Font font{10, kQuiet, false, "start"};
-      while (Canvas::widthOf(words, font) > std::max(width, 400.0) && words.size() > 8)
+      while (Canvas::widthOf(words, font) > std::max(width, kLeastRingsWidth) && words.size() > 8)
         words = cat(words.substr(0, words.size() - 8), "...");
+      notesWidth_ = std::max(notesWidth_, Canvas::widthOf(words, font));
       canvas_.text(x, y + 8, words, font);
     }
     return y;
@@ -375,7 +376,7 @@ class Picture {
   std::vector<std::vector<int>> children_;
   std::vector<std::vector<int>> linksOf_;
   Canvas canvas_;
-  double legendWidth_ = 0;
+  double legendWidth_ = 0, notesWidth_ = 0;
 };
 
 }  // namespace
