@@ -48,7 +48,7 @@ class Executor {
   /// The same, whose messages travel as `code`, if the two are on different hosts.  Errors: InternalError,
   /// where some ranks are on devices: such communicators are refused.
   virtual Result<Endpoint*> narrowed(int /*peer*/, int /*lane*/, const WireCode& /*code*/) {
-    return internalError("messages of ranks on devices do not travel in narrower formats");
+    return internalError(ErrorCode::PartMisused, "messages of ranks on devices do not travel in narrower formats");
   }
   /// Which messages to a peer are posted.
   Posting posting(int peer) const {

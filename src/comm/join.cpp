@@ -254,11 +254,7 @@ Status Joining::chooseExecutor() {
   const std::string obstacle = layout_.reach.obstacle();
   TUTTI_ASSIGN(layout_.executor, executorKind(descriptors_, layout_.residentLanes, obstacle));
   if (layout_.executor == ExecutorKind::Proxy && asksForProxy()) layout_.reach = {};
-  const WireFormat wire = comm_.settings().wire;
-  if (layout_.anyCuda() && wire != WireFormat::Full) {
-    return invalidUsage(ErrorCode::NotHonoured, "TUTTI_WIRE=", wireFormatName(wire),
-                        " (or config.wire) is for ranks on the host alone, not on CUDA devices; set full");
-  }
+  if (layout_.anyCuda()) TUTTI_TRY(checkWireOnDevices(comm_.settings().wire));
   if (layout_.anyCuda() && rank() == 0)
     TUTTI_INFO("cuda", "calls of CUDA ranks are carried out by ", nameOf(layout_.executor));
   if (layout_.executor == ExecutorKind::Proxy && rank() == 0 && !obstacle.empty()) {

@@ -186,4 +186,10 @@ Status checkTransportList(const std::string& list, TransportTable table) {
   return {};
 }
 
+Status checkWireOnDevices(WireFormat wire) {
+  if (wire == WireFormat::Full) return {};
+  return invalidUsage(ErrorCode::NotHonoured, "TUTTI_WIRE=", wireFormatName(wire),
+                      " (or config.wire) is for ranks on the host alone, not on CUDA devices; set full");
+}
+
 }  // namespace tutti

@@ -50,6 +50,8 @@ bool transportAllowed(const std::string& list, std::string_view name);
 bool isAllowed(const TransportEntry& entry, const CommSettings& settings);
 /// Errors: InvalidUsage: a transport is asked for by name that cannot encrypt, where all is to be encrypted.
 Status checkEncryption(const CommSettings& settings);
+/// Errors: InvalidUsage: a narrower format is asked for, which ranks on CUDA devices cannot have.
+Status checkWireOnDevices(WireFormat wire);
 /// Errors: InvalidUsage naming the unknown transport and those of the table.
 Status checkTransportList(const std::string& list, TransportTable table);
 

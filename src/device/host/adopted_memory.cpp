@@ -118,8 +118,9 @@ Result<Allocation*> usedByOthers(const std::byte* data, size_t bytes) {
     } else if (a->holds(data, bytes)) {
       return a;
     } else {
-      return invalidUsage("it overlaps other registered memory, [", static_cast<const void*>(a->begin), ", ",
-                          static_cast<const void*>(a->begin + a->bytes), "), which does not hold all of it");
+      return invalidUsage(ErrorCode::NotAdopted, "it overlaps other registered memory, [",
+                          static_cast<const void*>(a->begin), ", ", static_cast<const void*>(a->begin + a->bytes),
+                          "), which does not hold all of it");
     }
   }
   return static_cast<Allocation*>(nullptr);
@@ -133,20 +134,21 @@ Status checkDescriptors() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
   const size_t adopted = Adoptions::instance().traits.size();
   if (adopted < limit.rlim_cur / 4) return {};
-  return invalidUsage("there are ", adopted, " pieces of registered memory with a descriptor each, of ", limit.rlim_cur,
-                      " (ulimit -n)");
+  return invalidUsage(ErrorCode::NotAdopted, "there are ", adopted,
+                      " pieces of registered memory with a descriptor each, of ", limit.rlim_cur, " (ulimit -n)");
 }
 
 Status checkProcess(const Pages& pages) {
   const char here = 0;
-  if (pages.holds(&here)) return invalidUsage("it is the stack of the thread that registers it");
+  if (pages.holds(&here)) return invalidUsage(ErrorCode::NotAdopted, "it is the stack of the thread that registers it");
   if (pages.bytes() > availableBytes())
     return systemError(ErrorCode::NoMemory, "there is no memory for a copy of it: ", availableBytes(),
                        " bytes are available");
   if (const size_t pinned = pinnedBytes(); pinned != 0)
-    return invalidUsage("adapters or io_uring have pinned ", pinned, " bytes of this process, and it may be of them");
+    return invalidUsage(ErrorCode::NotAdopted, "adapters or io_uring have pinned ", pinned,
+                        " bytes of this process, and it may be of them");
   if (const std::string device = mappedDevice(); !device.empty())
-    return invalidUsage("this process uses ", device, ", which may have pinned it");
+    return invalidUsage(ErrorCode::NotAdopted, "this process uses ", device, ", which may have pinned it");
   return checkDescriptors();
 }
 
@@ -156,7 +158,8 @@ Status copyInto(int fd, size_t offset, const std::byte* data, size_t bytes) {
   while (bytes != 0) {
     const ssize_t n = pwrite(fd, data, bytes, static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return errnoError(n < 0 ? errno : ENOSPC, "copying it into a memfd");
+    const int why = n < 0 ? errno : ENOSPC;
+    if (n <= 0) return errnoError(why, ErrorCode::SharedMemoryRefused, "copying it into a memfd");
     data += n;
     offset += static_cast<size_t>(n);
     bytes -= static_cast<size_t>(n);
@@ -221,7 +224,7 @@ Status movePages(Allocation& a, Mapping&& copy) {
   if (mincore(pages.begin, 1, &present) != 0)
     TUTTI_ASSERT(mmap(pages.begin, pages.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, a.fd.get(),
                       static_cast<off_t>(leadOf(a))) != MAP_FAILED);
-  return errnoError(why, "moving its pages");
+  return errnoError(why, ErrorCode::SharedMemoryRefused, "moving its pages");
 }
 
 Result<AllocationId> adopt(std::byte* data, size_t bytes, const Pages& pages) {
@@ -232,7 +235,8 @@ Result<AllocationId> adopt(std::byte* data, size_t bytes, const Pages& pages) {
   TUTTI_ASSIGN(Mapping copy, Mapping::of(made.fd.get(), pages.bytes(), kHugePageBytes, phase, leadOf(made)));
   traits.apply(copy);
   TUTTI_TRY(copyInto(made.fd.get(), made.lead, data, bytes));
-  if (!populate(copy.data(), copy.bytes())) return errnoError(errno, "mapping its pages");
+  if (!populate(copy.data(), copy.bytes()))
+    return errnoError(errno, ErrorCode::SharedMemoryRefused, "mapping its pages");
   Allocation& a = enter(std::move(made), traits);
   if (Status moved = movePages(a, std::move(copy)); !moved.ok()) {
     drop(AllocationId(a.id));
@@ -251,9 +255,10 @@ Status makeAnonymous(const Pages& pages, const PageTraits& traits) {
   const size_t phase = reinterpret_cast<uintptr_t>(pages.begin) % kHugePageBytes;
   TUTTI_ASSIGN(Mapping copy, Mapping::of(-1, pages.bytes(), kHugePageBytes, phase));
   traits.apply(copy);
-  if (!populate(copy.data(), copy.bytes())) return errnoError(errno, "populating a copy");
+  if (!populate(copy.data(), copy.bytes()))
+    return errnoError(errno, ErrorCode::SharedMemoryRefused, "populating a copy");
   std::memcpy(copy.data(), pages.begin, pages.bytes());
-  if (!copy.moveTo(pages.begin)) return errnoError(errno, "moving a copy");
+  if (!copy.moveTo(pages.begin)) return errnoError(errno, ErrorCode::SharedMemoryRefused, "moving a copy");
   return {};
 }
 
@@ -278,7 +283,7 @@ void makePrivate(const Allocation& a, const Pages& part, const PageTraits* anony
 Result<std::unique_ptr<Adoption>> Adoption::of(void* data, size_t bytes) {
   auto* const begin = static_cast<std::byte*>(data);
   const Pages pages = wholePages(begin, bytes);
-  if (pages.bytes() == 0) return invalidUsage("it holds no whole page");
+  if (pages.bytes() == 0) return invalidUsage(ErrorCode::NotAdopted, "it holds no whole page");
   if (inArena(data, bytes)) return std::unique_ptr<Adoption>();
   Adoptions& adoptions = Adoptions::instance();
   const std::lock_guard lock(adoptions.mutex);

@@ -26,7 +26,8 @@ Result<Allocation> allocate(size_t bytes) {
   TUTTI_ASSIGN(a.mapping, Mapping::of(a.fd.get(), mapped, huge ? kHugePageBytes : 1));
   // Only an advice: most kernels are set to ignore it for shared memory (shmem_enabled).
   if (huge) madvise(a.mapping.data(), mapped, MADV_HUGEPAGE);
-  if (!populate(a.mapping.data(), mapped)) return errnoError(errno, cat("populating ", bytes, " bytes"));
+  if (!populate(a.mapping.data(), mapped))
+    return errnoError(errno, ErrorCode::SharedMemoryRefused, cat("populating ", bytes, " bytes"));
   a.begin = a.mapping.data();
   return a;
 }
@@ -75,7 +76,7 @@ HostTable& hostTable() {
 
 Result<AllocationId> newAllocationId() {
   AllocationId id;
-  if (getrandom(&id, sizeof id, 0) != sizeof id) return errnoError(errno, "getrandom");
+  if (getrandom(&id, sizeof id, 0) != sizeof id) return errnoError(errno, ErrorCode::NoRandomBytes, "getrandom");
   return id;
 }
 
@@ -150,7 +151,8 @@ Result<Fd> hostShare(const AllocationId& id) {
     const std::lock_guard lock(t.mutex);
     const auto at = t.all.find(id);
     if (at != t.all.end()) copy = Fd(fcntl(at->second.fd.get(), F_DUPFD_CLOEXEC, 0));
-    if (at != t.all.end() && !copy.valid()) return errnoError(errno, "duplicating a memfd");
+    if (at != t.all.end() && !copy.valid())
+      return errnoError(errno, ErrorCode::SharedMemoryRefused, "duplicating a memfd");
   }
   if (!copy.valid() && tuttiMallocShare != nullptr) copy = Fd(tuttiMallocShare({id.high, id.low}));
   if (!copy.valid()) return invalidUsage(ErrorCode::StillInUse, "memory was freed while an operation used it");

@@ -64,7 +64,7 @@ void parseDetail(std::string_view line, MappedRange* range) {
 Result<std::vector<MappedRange>> mappedRanges(uintptr_t begin, uintptr_t end, bool withFlags) {
   const char* path = withFlags ? "/proc/self/smaps" : "/proc/self/maps";
   Lines lines(path);
-  if (!lines.opened()) return errnoError(errno, path);
+  if (!lines.opened()) return errnoError(errno, ErrorCode::MachineUnreadable, path);
   std::vector<MappedRange> found;
   bool inside = false;
   while (const char* line = lines.next()) {

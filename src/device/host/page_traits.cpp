@@ -64,25 +64,29 @@ void eachFlag(std::string_view flags, Visit visit) {
 }
 
 Status refuseFlags(const MappedRange& range) {
-  if (range.flags.empty()) return invalidUsage("the system does not say what kind of memory it is (VmFlags)");
+  if (range.flags.empty())
+    return invalidUsage(ErrorCode::NotAdopted, "the system does not say what kind of memory it is (VmFlags)");
   Status refused;
   eachFlag(range.flags, [&](std::string_view letters) {
     if (!refused.ok() || std::ranges::any_of(kFlags, [&](const Flag& f) { return f.letters == letters; })) return;
     const auto* known = std::ranges::find(kRefusals, letters, &Refusal::letters);
-    refused = known != std::end(kRefusals) ? invalidUsage("it ", known->why)
-                                           : invalidUsage("it has the flag '", letters, "' (VmFlags)");
+    refused = known != std::end(kRefusals)
+                  ? invalidUsage(ErrorCode::NotAdopted, "it ", known->why)
+                  : invalidUsage(ErrorCode::NotAdopted, "it has the flag '", letters, "' (VmFlags)");
   });
   return refused;
 }
 
 Status refuse(const MappedRange& range) {
   if (range.permissions[0] != 'r' || range.permissions[1] != 'w')
-    return invalidUsage("it is not writable (", range.permissions, ")");
-  if (range.permissions[3] != 'p') return invalidUsage("it is shared with other processes already");
-  if (range.permissions[2] == 'x') return invalidUsage("it is executable");
-  if (range.inode != 0 && range.name != kOwnFile) return invalidUsage("it is of a file, ", range.name);
-  if (range.name.starts_with("[stack")) return invalidUsage("it is on the stack of the program");
-  if (range.keyed) return invalidUsage("it is under a protection key (pkeys)");
+    return invalidUsage(ErrorCode::NotAdopted, "it is not writable (", range.permissions, ")");
+  if (range.permissions[3] != 'p')
+    return invalidUsage(ErrorCode::NotAdopted, "it is shared with other processes already");
+  if (range.permissions[2] == 'x') return invalidUsage(ErrorCode::NotAdopted, "it is executable");
+  if (range.inode != 0 && range.name != kOwnFile)
+    return invalidUsage(ErrorCode::NotAdopted, "it is of a file, ", range.name);
+  if (range.name.starts_with("[stack")) return invalidUsage(ErrorCode::NotAdopted, "it is on the stack of the program");
+  if (range.keyed) return invalidUsage(ErrorCode::NotAdopted, "it is under a protection key (pkeys)");
   return refuseFlags(range);
 }
 
@@ -106,12 +110,13 @@ Result<PageTraits> PageTraits::of(const Pages& pages) {
     const NodePolicy policy = policyAt(reinterpret_cast<const std::byte*>(std::max(begin, range.begin)));
     const bool first = covered == begin;
     if (!first && (range.flags != traits.flags_ || policy != traits.policy_))
-      return invalidUsage("its parts differ in what was asked by madvise() or mbind()");
+      return invalidUsage(ErrorCode::NotAdopted, "its parts differ in what was asked by madvise() or mbind()");
     traits.flags_ = range.flags;
     traits.policy_ = policy;
     covered = range.end;
   }
-  if (covered < end) return invalidUsage("nothing is mapped at ", reinterpret_cast<const void*>(covered));
+  if (covered < end)
+    return invalidUsage(ErrorCode::NotAdopted, "nothing is mapped at ", reinterpret_cast<const void*>(covered));
   return traits;
 }
 

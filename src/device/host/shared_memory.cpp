@@ -85,7 +85,7 @@ Result<Mapping> Mapping::of(int fd, size_t bytes, size_t alignment, size_t phase
   Mapping mapping(first + lead, bytes);
   const int flags = MAP_FIXED | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
   if (mmap(mapping.data_, bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset)) == MAP_FAILED) {
-    return errnoError(errno, cat("mapping ", bytes, " bytes of a memfd"));
+    return errnoError(errno, ErrorCode::SharedMemoryRefused, cat("mapping ", bytes, " bytes of a memfd"));
   }
   if (fd >= 0) madvise(mapping.data_, bytes, MADV_DONTDUMP);
   return mapping;
