@@ -367,8 +367,9 @@ Status setDefault(std::string_view name, const char* value) {
     return invalidArgument(ErrorCode::NoSuchVariable, "there is no variable '", name, "'", nearestVariable(name),
                            "; tutti-info --config lists them");
   // Launchers give the first five to each process; the next finds the library, and the last two are tutti-info's.
-  for (const char* given : {"TUTTI_UNIQUE_ID", "TUTTI_RANK", "TUTTI_NRANKS", "TUTTI_LOCAL_RANK", "TUTTI_TERMINAL",
-                            "TUTTI_HOME", "TUTTI_GRAPH_FILE", "TUTTI_GRAPH_DUMP_FILE"}) {
+  for (const char* given :
+       {"TUTTI_UNIQUE_ID", "TUTTI_RANK", "TUTTI_NRANKS", "TUTTI_LOCAL_RANK", "TUTTI_TERMINAL", "TUTTI_HOME",
+        "TUTTI_GRAPH_FILE", "TUTTI_GRAPH_DUMP_FILE", "TUTTI_MALLOC_LEAST", "TUTTI_MALLOC_KEEP"}) {
     if (name == given)
       return invalidArgument(ErrorCode::NoSuchVariable, name,
                              " is read from the environment alone; set it there, before the program starts");
