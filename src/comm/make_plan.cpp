@@ -193,7 +193,11 @@ Rewrites CallPlanner::rewritesFor(const Choice& choice, const Shape& shape, cons
   // Several chunks are gathered into a message: nothing is read where it lies.
   const auto puts = [](const std::optional<LinkProfile>& link) { return link && link->puts; };
   const bool posts = puts(state_.links.process) || puts(state_.links.intra) || puts(state_.links.inter);
-  return {key.ordered, !choice.joined && (residentDirect || mapped || lends || posts)};
+  // An op rounds a sum of 16-bit numbers once, however many operands it has.  Where every rank sums for itself, at a
+  // place of its own in the row, all must therefore round behind every operand, or they would end with other bits.
+  const bool sumsItself = !choice.ready && shape.collective == Collective::AllReduce && !choice.algorithm->sumsOnce;
+  const bool byTwo = sumsItself && isFloating(key.dtype) && dataTypeBytes(key.dtype) <= 2;
+  return {key.ordered, !choice.joined && (residentDirect || mapped || lends || posts), byTwo};
 }
 
 /// choice->nChannels becomes what the schedule has.  shape: with shapeFor().

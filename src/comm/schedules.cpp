@@ -18,14 +18,18 @@ std::vector<Block> blocksOf(const std::vector<size_t>& counts, const std::vector
   return blocks;
 }
 
-Schedule ownSchedule(const Choice& choice, const Shape& shape) {
-  if (!choice.ready) return choice.algorithm->build(shape);
-  return (shape.inPlace ? *choice.ready->inPlace : *choice.ready->outOfPlace)[static_cast<size_t>(shape.rank)];
+Schedule ownSchedule(const Choice& choice, const Shape& shape, const Rewrites& rewrites) {
+  if (choice.ready)
+    return (shape.inPlace ? *choice.ready->inPlace : *choice.ready->outOfPlace)[static_cast<size_t>(shape.rank)];
+  Schedule schedule = choice.algorithm->build(shape);
+  schedule.accumulates = !rewrites.byTwo;
+  return schedule;
 }
 
-std::vector<Schedule> allRanks(const Choice& choice, Shape shape) {
+std::vector<Schedule> allRanks(const Choice& choice, Shape shape, const Rewrites& rewrites) {
   std::vector<Schedule> schedules;
-  for (shape.rank = 0; shape.rank < shape.nRanks; ++shape.rank) schedules.push_back(ownSchedule(choice, shape));
+  for (shape.rank = 0; shape.rank < shape.nRanks; ++shape.rank)
+    schedules.push_back(ownSchedule(choice, shape, rewrites));
   return schedules;
 }
 
@@ -69,13 +73,13 @@ bool staggers(const Choice& choice, const Shape& shape, const Schedule& schedule
 
 // Passes that need all ranks' schedules run only where they are needed.
 Schedule buildSchedule(const Choice& choice, const Shape& shape, const Rewrites& rewrites, const Call& call) {
-  Schedule mine = fuse(ownSchedule(choice, shape));
+  Schedule mine = fuse(ownSchedule(choice, shape, rewrites));
   const Layout layout = layoutOf(mine, call);
   const bool direct = rewrites.direct && shape.nRanks <= kMostRanksForDirect;
   const bool alike = allAlike(layout.input) && allAlike(layout.output);
   const bool origins = (rewrites.ordered || hidesSizes(mine)) && !alike && layout.values.empty();
   if (!rewrites.ordered && !direct && !origins) return mine;
-  std::vector<Schedule> all = allRanks(choice, shape);
+  std::vector<Schedule> all = allRanks(choice, shape, rewrites);
   if (rewrites.ordered) all = makeReproducible(all);
   for (Schedule& schedule : all) schedule = direct ? fuseForDirect(schedule) : fuse(schedule);
   if (origins) all = markOrigins(all);
@@ -85,7 +89,7 @@ Schedule buildSchedule(const Choice& choice, const Shape& shape, const Rewrites&
 
 std::optional<uint64_t> roundingOf(const Choice& choice, const Shape& shape, const Rewrites& rewrites,
                                    tuttiDataType_t dtype) {
-  std::vector<Schedule> all = allRanks(choice, shape);
+  std::vector<Schedule> all = allRanks(choice, shape, rewrites);
   const bool direct = rewrites.direct && shape.nRanks <= kMostRanksForDirect;
   for (Schedule& schedule : all) schedule = direct ? fuseForDirect(schedule) : fuse(schedule);
   return roundingOf(all, dataTypeBytes(dtype) <= 2);

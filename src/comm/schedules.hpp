@@ -13,6 +13,7 @@ namespace tutti {
 struct Rewrites {
   bool ordered = false;  // operands are combined in rank order
   bool direct = false;   // values are read where they lie
+  bool byTwo = false;    // no op adds up more than two operands
 };
 
 /// Where the chunks of the call's buffers lie.

@@ -31,7 +31,7 @@ bool canForward(const Schedule& s, const Op& op, const Op& next, Forward forward
 
 /// `next` accumulates one more message onto what `op` has just stored.
 bool canAccumulate(const Schedule& s, const Op& op, const Op& next) {
-  if (s.reproducible || op.from.empty() || !op.to.empty() || !op.hasDst) return false;
+  if (s.reproducible || !s.accumulates || op.from.empty() || !op.to.empty() || !op.hasDst) return false;
   if (next.from.empty() || next.sources.size() != 1 || !next.hasDst || !disjoint(op.from, next.from)) return false;
   const Chunk acc = s.memoryOf(op.dst);
   return s.memoryOf(next.sources[0]) == acc && s.memoryOf(next.dst) == acc && next.to.empty() &&

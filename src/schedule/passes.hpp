@@ -10,10 +10,10 @@ namespace tutti {
 
 /// recv + send, recvReduce + send of the same value become one op that forwards while it receives; the store is
 /// dropped when nobody reads it.  Several recvReduce in a row into the same chunk become one multi-source reduce that
-/// reads every source once (at most kMaxOperands; not in reproducible schedules).  Several sends in a row of the same
-/// chunk become one publish with many readers.  Logical ops in.
-/// A fused op holds its messages until it has room to pass the value on.  In a ring with one slot per FIFO everybody
-/// would wait for the next rank's room, so the result says slotsNeeded = 2: one message is held, one more may follow.
+/// reads every source once (at most kMaxOperands; not in reproducible schedules, nor where Schedule::accumulates is
+/// false).  Several sends in a row of the same chunk become one publish with many readers.  Logical ops in. A fused op
+/// holds its messages until it has room to pass the value on.  In a ring with one slot per FIFO everybody would wait
+/// for the next rank's room, so the result says slotsNeeded = 2: one message is held, one more may follow.
 Schedule fuse(const Schedule& schedule);
 inline constexpr size_t kMaxOperands = 64;
 

@@ -22,19 +22,33 @@ class Rounding {
     }
   }
 
-  std::optional<uint64_t> run() {
+  std::optional<uint64_t> run() { return runLanes() ? results() : std::nullopt; }
+
+  bool alike() {
+    if (!runLanes()) return false;
+    for (int c = 0; c < schedules_.front().outputChunks(); ++c) {
+      const int32_t first = held_.of(0, out(c));
+      for (const Schedule& s : schedules_) {
+        const int32_t value = held_.of(s, out(c));
+        if (first < 0 || value < 0 || hashOf(value) != hashOf(first)) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  bool runLanes() {
     const int slots = std::ranges::max_element(schedules_, {}, &Schedule::slotsNeeded)->slotsNeeded;
     for (size_t lane = 0; lane < schedules_.front().lanes.size(); ++lane) {
       LaneMachine machine(schedules_, static_cast<int>(lane), slots);
       const bool completed = machine.run([&](int rank, int op, std::span<const int32_t> received) {
         return execute(schedules_[static_cast<size_t>(rank)], lane, static_cast<size_t>(op), received);
       });
-      if (!completed) return std::nullopt;
+      if (!completed) return false;
     }
-    return results();
+    return true;
   }
 
- private:
   int32_t number(uint64_t hash) {
     hashes_.push_back(hash);
     return static_cast<int32_t>(hashes_.size()) - 1;
@@ -89,6 +103,10 @@ class Rounding {
 
 std::optional<uint64_t> roundingOf(const std::vector<Schedule>& schedules, bool roundsPerOp) {
   return Rounding(schedules, roundsPerOp).run();
+}
+
+bool roundsAlike(const std::vector<Schedule>& schedules, bool roundsPerOp) {
+  return Rounding(schedules, roundsPerOp).alike();
 }
 
 }  // namespace tutti

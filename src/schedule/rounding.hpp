@@ -18,4 +18,7 @@ namespace tutti {
 /// None: the schedules do not complete.
 std::optional<uint64_t> roundingOf(const std::vector<Schedule>& schedules, bool roundsPerOp);
 
+/// Whether all ranks of an AllReduce end with the same bits; false, too, if the schedules do not complete.
+bool roundsAlike(const std::vector<Schedule>& schedules, bool roundsPerOp);
+
 }  // namespace tutti

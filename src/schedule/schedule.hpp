@@ -128,6 +128,8 @@ struct Schedule {
   /// Every reduction has two operands and follows reduction_tree.hpp; passes must leave it so (an executor may round
   /// once per op, so the grouping into ops matters too).
   bool reproducible = false;
+  /// Whether fuse() may have an op add up several messages.
+  bool accumulates = true;
   std::vector<Lane> lanes;
 
   bool operator==(const Schedule&) const = default;

@@ -135,3 +135,28 @@ TEST_CASE("schedules that do not complete have no rounding") {
   }
   CHECK_FALSE(roundingOf(all, false));
 }
+
+TEST_CASE("all ranks of an AllReduce end with the same bits, also where an op rounds once") {
+  for (int nRanks = 2; nRanks <= 9; ++nRanks) {
+    Shape shape{.collective = Collective::AllReduce, .nRanks = nRanks};
+    shape.bytes = 1 << 16;
+    for (const Algorithm* a : algorithms()) {
+      if (a->collective != Collective::AllReduce || !a->supports(shape)) continue;
+      INFO(a->name << " on " << nRanks << " ranks");
+      std::vector<Schedule> all = schedulesOf(*a, shape);
+      CHECK(roundsAlike(fusedOf(all), false));
+      for (Schedule& schedule : all) schedule.accumulates = a->sumsOnce;
+      CHECK(roundsAlike(fusedOf(all), true));
+    }
+  }
+}
+
+TEST_CASE("ranks that each sum up all round otherwise if their ops have other operands") {
+  Shape shape{.collective = Collective::AllReduce, .nRanks = 4};
+  shape.bytes = 1 << 16;
+  const auto oneshot = std::ranges::find_if(algorithms(), [](const Algorithm* a) {
+    return a->collective == Collective::AllReduce && std::string_view(a->name) == "oneshot";
+  });
+  REQUIRE(oneshot != algorithms().end());
+  CHECK_FALSE(roundsAlike(fusedOf(schedulesOf(**oneshot, shape)), true));
+}
