@@ -22,10 +22,15 @@ bool holds(Mixture mixture, const Rank& r) {
 
 bool registered = false, preloaded = false;
 tuttiComm_t comm = nullptr;
-std::map<void*, void*> handles;  // by address
+struct Registered {
+  void* handle = nullptr;
+  size_t bytes = 0;
+};
+std::map<void*, Registered> registrations;  // by address
 
-/// Whether the page that begins at `at` or next behind it is one of a memfd of Tutti's.
-bool isMapped(void* at) {
+/// Whether the first whole page of this memory is one of a memfd of Tutti's; less than two pages may hold none.
+bool isMapped(void* at, size_t bytes) {
+  if (bytes < 8192) return false;
   const uintptr_t page = (reinterpret_cast<uintptr_t>(at) + 4095) / 4096 * 4096;
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
@@ -38,15 +43,18 @@ bool isMapped(void* at) {
 
 void* registeredMemory(size_t bytes) {
   void* const memory = std::malloc(bytes);
-  if (preloaded) return bytes < 65'536 || isMapped(memory) ? memory : nullptr;
-  if (memory == nullptr || tuttiCommRegister(comm, memory, bytes, &handles[memory]) != tuttiSuccess) return nullptr;
-  return bytes < 8192 || isMapped(memory) ? memory : nullptr;
+  if (preloaded) return bytes < 65'536 || isMapped(memory, bytes) ? memory : nullptr;
+  Registered& made = registrations[memory];
+  made.bytes = bytes;
+  if (memory == nullptr || tuttiCommRegister(comm, memory, bytes, &made.handle) != tuttiSuccess) return nullptr;
+  return bytes < 8192 || isMapped(memory, bytes) ? memory : nullptr;
 }
 
 void freeRegistered(void* memory) {
   if (preloaded) return std::free(memory);
-  if (tuttiCommDeregister(comm, handles[memory]) != tuttiSuccess || isMapped(memory)) std::abort();
-  handles.erase(memory);
+  const Registered& made = registrations.at(memory);
+  if (tuttiCommDeregister(comm, made.handle) != tuttiSuccess || isMapped(memory, made.bytes)) std::abort();
+  registrations.erase(memory);
   std::free(memory);
 }
 
