@@ -15,7 +15,7 @@ std::string_view wireFormatName(WireFormat format) { return kNames[static_cast<s
 Result<WireFormat> parseWireFormat(const std::string& name) {
   const auto* const found = std::ranges::find(kNames, name);
   if (found != kNames.end()) return static_cast<WireFormat>(found - kNames.begin());
-  return invalidUsage(ErrorCode::VariableValue, "TUTTI_WIRE='", name, "' is not full, bf16, fp8 or int8");
+  return invalidUsage(ErrorCode::VariableValue, "TUTTI_WIRE='", name, "' is unknown; set full, bf16, fp8 or int8");
 }
 
 bool isNarrower(WireFormat format, tuttiDataType_t dtype) {
