@@ -66,7 +66,8 @@ void Circles::onChain(MemberId member, Chain chain) {
   if (chain.hops.empty() || chain.hops.size() > kMostHops) return;
   const auto wait = hooks_.wait();  // first, see above
   if (!wait) return;
-  auto [to, own] = *wait;
+  const MemberId to = wait->first;
+  Hop own = wait->second;
   own.entered = hooks_.rankOf(member);
   const auto found =
       std::find_if(chain.hops.begin(), chain.hops.end(), [&](const Hop& hop) { return hop.process == own.process; });
