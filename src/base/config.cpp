@@ -136,8 +136,7 @@ constexpr Variable kVariables[] = {
     {"TUTTI_CMA", Flag, "1", "", "0: never read a peer's memory with process_vm_readv"},
     {"TUTTI_ADOPT", Flag, "1", "",
      "1: plain memory that is registered is moved into memory that other processes of the host map, where it lies, "
-     "until "
-     "it is deregistered (guide.md); 0: it stays as it is"},
+     "until it is deregistered (guide.md); 0: it stays as it is"},
     {"TUTTI_MALLOC_LEAST", Bytes, "64K", "bytes",
      "libtutti_malloc.so: from how many bytes on an allocation comes from memory that peers map (guide.md)"},
     {"TUTTI_MALLOC_KEEP", Bytes, "256M", "bytes",

@@ -1,4 +1,4 @@
-// What sums of floating-point numbers travel as between hosts (TUTTI_WIRE): formats, and the bytes that they take.
+// The formats in which sums of floating-point numbers travel between hosts (TUTTI_WIRE), and their bytes.
 #pragma once
 
 #include <cstddef>

@@ -106,8 +106,8 @@ Status CallPlanner::setUp() {
   return {};
 }
 
-// Where messages are rounded, bits depend on the way that a call takes: figures that were measured, and may be measured
-// anew, have no part in it if results are to be the same in every run.
+// The way of a call decides the bits of its result if messages are rounded.  Reproducible results therefore must not
+// depend on measured figures, which the next run may measure anew.
 bool CallPlanner::choosesByBuiltIns() const {
   return comm_.settings().reproducible && comm_.settings().wire != WireFormat::Full;
 }

@@ -101,7 +101,7 @@ struct RankState {
 };
 struct RankReport;  // diagnosis.hpp
 
-/// Where a rank is, for warnings.
+/// The host of a rank, for warnings.
 struct HostOfRank {
   uint64_t id = 0;  // the same for ranks of one host
   std::string name;

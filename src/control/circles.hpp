@@ -57,7 +57,7 @@ Chain readChain(Reader& in);
 class Circles {
  public:
   struct Hooks {
-    /// What the only thread of this process waits in, and the member of it; none: it does not, or there are more.
+    /// The wait of this process's only thread, and the member it waits in; none: it waits in nothing, or has company.
     std::function<std::optional<std::pair<MemberId, Hop>>()> wait;
     /// Whether a wait in this member's communicator needs what its rank has not done.
     std::function<bool(MemberId, const Hop&)> lacks;

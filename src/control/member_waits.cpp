@@ -1,4 +1,4 @@
-// What a member waits in, and the chains of waits through several communicators (circles.hpp).
+// The wait of a member, and its part in chains of waits through several communicators (circles.hpp).
 #include <algorithm>
 #include <utility>
 

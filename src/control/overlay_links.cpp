@@ -176,7 +176,7 @@ void Member::lookForSilence() {
   tellSilence();
 }
 
-/// Of links that are silent, and of those that have broken and find no answer.
+/// Tells of links that are silent, and of broken ones that find no answer.
 void Member::tellSilence() {
   if (failure_) return;
   const int64_t now = network_.nowNs();

@@ -30,10 +30,10 @@ class Silences {
   Silences(int rank, int nRanks, std::function<std::string(int rank)> addressOf)
       : rank_(rank), nRanks_(nRanks), addressOf_(std::move(addressOf)) {}
 
-  /// Where each rank is, by rank; before that, ranks are told by their addresses.
+  /// The host of each rank.  Sentences have addresses instead until these are known.
   void setHosts(std::vector<HostOfRank> hosts) { hosts_ = std::move(hosts); }
 
-  /// What this rank finds now.  The message for all others, if those it finds are not those it has told of.
+  /// Takes what this rank finds now, and returns a message for all others if that differs from what it last told.
   std::optional<std::string> find(const Found& found, int64_t nowNs);
   /// A message behind its type.  True: it is news, to be handed on.  Empty: malformed.
   std::optional<bool> onMessage(Reader& in, int64_t nowNs);

@@ -25,7 +25,8 @@ using Json = nlohmann::json;
 class TemporaryFile {
  public:
   TemporaryFile()
-      : path_(std::filesystem::temp_directory_path() / "tutti-report-XXXXXX"), fd_(mkostemp(path_.data(), O_CLOEXEC)) {}
+      : path_(std::filesystem::temp_directory_path() / ("tutti-report-" + std::string(6, 'X'))),
+        fd_(mkostemp(path_.data(), O_CLOEXEC)) {}
   ~TemporaryFile() {
     if (fd_.valid()) unlink(path_.c_str());
   }
