@@ -3,7 +3,6 @@
 // error.  Functions that Tutti does not call are missing.
 #include "tests/support/fake_verbs/fake_verbs.hpp"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <sys/eventfd.h>
@@ -21,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/adapter_cuda.hpp"
+
 #undef ibv_reg_mr
 #undef ibv_query_port
 #undef ibv_get_device_list
@@ -31,6 +32,7 @@ namespace {
 
 using tutti::fake_verbs::Fault;
 using tutti::fake_verbs::kDevices;
+using tutti::test::cuda;
 
 constexpr uint32_t kMostInline = 256;
 constexpr int kMostEntries = 32767;
@@ -132,29 +134,6 @@ __attribute__((optimize("no-tree-loop-distribute-patterns"))) void copyBytes(uin
   auto* const dst = reinterpret_cast<volatile char*>(to);
   const auto* const src = reinterpret_cast<const char*>(from);
   for (size_t i = 0; i < bytes; ++i) dst[i] = src[i];
-}
-
-/// The CUDA driver of the tests, where the process has it: whose memory adapters reach by DMA-BUF alone, and where what
-/// they write may have to be flushed.
-struct Cuda {
-  int (*isDeviceMemory)(uint64_t address) = nullptr;
-  int (*adapterWrites)(uint64_t to, uint64_t from, size_t bytes) = nullptr;
-  void (*adapterReads)(uint64_t from, size_t bytes) = nullptr;
-};
-const Cuda& cuda() {
-  static const Cuda found = [] {
-    Cuda driver;
-    void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    if (library == nullptr) return driver;
-    const auto find = [library](auto* function, const char* name) {
-      *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(dlsym(library, name));
-    };
-    find(&driver.isDeviceMemory, "fakeCudaIsDeviceMemory");
-    find(&driver.adapterWrites, "fakeCudaAdapterWrites");
-    find(&driver.adapterReads, "fakeCudaAdapterReads");
-    return driver;
-  }();
-  return found;
 }
 
 /// With the order of PCI.

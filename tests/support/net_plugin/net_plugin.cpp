@@ -10,7 +10,6 @@
 // has to be flushed).  What it writes there waits for a flush where the driver's settings say so, and iflush takes
 // time.
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -28,9 +27,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/adapter_cuda.hpp"
 #include "transport/ncclnet/abi.hpp"
 
 using namespace tutti::ncclnet;
+using tutti::test::cuda;
 
 namespace {
 
@@ -58,27 +59,6 @@ bool alwaysFlushes() {
   return said != nullptr && std::string(said).find("flush") != std::string::npos;
 }
 
-/// The CUDA driver of the tests, where the process has it.
-struct Cuda {
-  int (*isDeviceMemory)(uint64_t address) = nullptr;
-  int (*adapterWrites)(uint64_t to, uint64_t from, size_t bytes) = nullptr;
-  void (*adapterReads)(uint64_t from, size_t bytes) = nullptr;
-};
-const Cuda& cuda() {
-  static const Cuda found = [] {
-    Cuda driver;
-    void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    if (library == nullptr) return driver;
-    const auto find = [library](auto* function, const char* name) {
-      *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(dlsym(library, name));
-    };
-    find(&driver.isDeviceMemory, "fakeCudaIsDeviceMemory");
-    find(&driver.adapterWrites, "fakeCudaAdapterWrites");
-    find(&driver.adapterReads, "fakeCudaAdapterReads");
-    return driver;
-  }();
-  return found;
-}
 bool isOnDevice(const void* data) {
   return cuda().isDeviceMemory != nullptr && cuda().isDeviceMemory(reinterpret_cast<uint64_t>(data)) != 0;
 }

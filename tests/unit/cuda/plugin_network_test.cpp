@@ -96,30 +96,9 @@ TEST_CASE("levels send by plugins what their schedules say, byte for byte, and a
 }
 
 TEST_CASE("sends and receives of registered memory go by plugins where it lies, in a group that goes round") {
-  constexpr size_t kCount = 90'001;
   {
     const Gpu gpu("devices=3;flush=1");
-    CHECK(onHosts(11, "abc", [&](const Rank& r, GpuRank* own) -> std::string {
-            const DeviceFloats x(*own, kCount), y(*own, kCount);
-            void* handles[2] = {};
-            RANK_TRY(tuttiCommRegister(r.comm, x.data(), x.bytes(), &handles[0]));
-            if (r.rank > 0) RANK_TRY(tuttiCommRegister(r.comm, y.data(), y.bytes(), &handles[1]));
-            const int next = (r.rank + 1) % r.nRanks, before = (r.rank + r.nRanks - 1) % r.nRanks;
-            for (int times = 1; times < 4; ++times) {
-              x.fill(static_cast<float>(times * 10 + r.rank));
-              RANK_TRY(tuttiGroupStart());
-              RANK_TRY(tuttiSend(x.data(), kCount, tuttiFloat, next, r.comm, own->asTutti()));
-              RANK_TRY(tuttiRecv(y.data(), kCount, tuttiFloat, before, r.comm, own->asTutti()));
-              RANK_TRY(tuttiGroupEnd());
-              if (std::string why = own->synchronize(); !why.empty()) return why;
-              if (std::string why = y.check(0, kCount, static_cast<float>(times * 10 + before)); !why.empty())
-                return why;
-            }
-            RANK_CHECK(trafficOf(r).byAdapter >= 3 * kCount * sizeof(float));
-            RANK_TRY(tuttiCommDeregister(r.comm, handles[0]));
-            if (r.rank > 0) RANK_TRY(tuttiCommDeregister(r.comm, handles[1]));
-            return "";
-          }) == "");
+    CHECK(onHosts(11, "abc", goRound) == "");
   }
   checkTidy(11);
 }
