@@ -150,7 +150,7 @@ ROWS = {
                       Differs("--explain", "tuttiAllReduce: comm is NULL [TUTTI-4002]", pattern="^TUTTI-4002 "),
                       Refused("--explain", "TUTTI-9999", says="no error TUTTI-9999")],
         "--calibration": [Differs("--calibration", pattern="^tutti-calibration ")],
-        "--plan": [Differs(*PLAN, pattern="plan allreduce"), Refused("--plan", "telepathy", says="--plan telepathy")],
+        "--plan": [Differs(*PLAN, pattern="plan allreduce"), Refused("--plan", "telepathy", says="--plan 'telepathy'")],
         "--bytes": [Differs("--bytes", "8", base=PLAN, pattern="allreduce 8 "), Refused(*PLAN, "--bytes", "x", says="--bytes x")],
         "--ranks": [Differs("--ranks", "5", base=PLAN, pattern="on 5 ranks"), Refused(*PLAN, "--ranks", "0", says="--ranks 0")],
         "--topo": [Differs("--topo", GPUS, base=PLAN)],
@@ -176,7 +176,7 @@ ROWS = {
         "--in-place": [Differs("--in-place", base=["--export", "msccl", "allgather:ring"])],
     },
     "tutti-sim": {
-        "--collective": [Differs("--collective", "allgather"), Refused("--collective", "x", says="--collective x")],
+        "--collective": [Differs("--collective", "allgather"), Refused("--collective", "x", says="--collective 'x'")],
         "--algorithm": [Differs("--algorithm", "tree", base=BASE["tutti-sim"][:1]), Refused(
             "--algorithm", "rign", base=BASE["tutti-sim"][:1], says="--algorithm rign: ")],
         "--plan": [Refused("--plan", "FOLDER/missing.xml", base=BASE["tutti-sim"][:1], says="missing.xml")],

@@ -110,7 +110,7 @@ ROWS = {
                     Refused("telepathy", "inline, slots and direct")],
     "TUTTI_JOIN": [Hides("0", "chunks joined", also=EXPLAIN), Refused("maybe", "set 0")],
     "TUTTI_LEARN": [Shows("1", "info plan: AllReduce of 4K: takes .* from now on; measured: ", also=INFORM,
-                          command=perf("all_reduce", 2, "-b", "4K", "-e", "4K", "-w", "100")), Refused("3", "outside 0..2")],
+                          command=perf("all_reduce", 2, "-b", "4K", "-e", "4K", "-w", "50000")), Refused("3", "outside 0..2")],
     "TUTTI_TRANSPORTS": [Shows("self,tcp", r"\(tcp-local\)", also=EXPLAIN), Refused("self,pigeon", "known are")],
     "TUTTI_DEVICE": [Shows("cuda", "calls of CUDA ranks are carried out by", also=CUDA | {"TUTTI_DEVICE": ""}),
                      Refused("toaster", "auto, host or cuda")],
