@@ -1,5 +1,7 @@
 #include "src/calibrate/measure.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -39,9 +41,11 @@ double squaredError(const LinearCost& cost, std::span<const CostSample> samples)
   return sum;
 }
 
+/// GB/s, of figures in a file.
+constexpr double kMostRate = 1e4;
 /// Figures of a file must be in its range, whatever a clock said.
 LinearCost inRange(LinearCost cost) {
-  return {std::clamp(cost.latencyUs, 1e-3, 1e6), std::clamp(cost.bandwidthGBps, 1e-3, 1e4)};
+  return {std::clamp(cost.latencyUs, 1e-3, 1e6), std::clamp(cost.bandwidthGBps, 1e-3, kMostRate)};
 }
 
 /// The rates of all protocols of a kind, or of none: they are compared with each other.
@@ -109,15 +113,36 @@ double operandUs(int tries, std::span<std::byte> to, const std::byte* operand, c
   return std::max(sumUs - copyUs, sumUs / 8);  // not nothing, whatever a clock said
 }
 
+/// Of the largest pages that the system has: a page fault for each small one would take longer than the copies.
+class LargeMemory {
+ public:
+  explicit LargeMemory(size_t bytes)
+      : data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)), bytes_(bytes) {
+    if (data_ != MAP_FAILED) (void)madvise(data_, bytes_, MADV_HUGEPAGE);
+  }
+  ~LargeMemory() {
+    if (data_ != MAP_FAILED) munmap(data_, bytes_);
+  }
+  LargeMemory(const LargeMemory&) = delete;
+  LargeMemory& operator=(const LargeMemory&) = delete;
+  /// Null: there is not so much.
+  std::byte* data() const { return data_ == MAP_FAILED ? nullptr : static_cast<std::byte*>(data_); }
+
+ private:
+  void* data_;
+  size_t bytes_;
+};
+
 // Past the cache from the smallest size at which that is clearly faster, and stays so for the larger ones.
 uint64_t streamingPays(int64_t endNs) {
   constexpr size_t kMost = size_t{64} << 20;  // with its source, more than a guest may have of a shared cache
-  const std::vector<std::byte> from(kMost, std::byte{1});
-  std::vector<std::byte> to(kMost);
+  const LargeMemory from(kMost), to(kMost);
+  if (from.data() == nullptr || to.data() == nullptr) return UINT64_MAX;
+  std::memset(from.data(), 1, kMost);
   uint64_t least = UINT64_MAX;
   for (size_t bytes = kMost; bytes >= size_t{1} << 20; bytes /= 2) {
-    const double plainUs = bestUs(3, [&] { std::memcpy(to.data(), from.data(), bytes); });
-    const double streamUs = bestUs(3, [&] { copyPastCache(to.data(), from.data(), bytes); });
+    const double streamUs = bestUs(2, [&] { copyPastCache(to.data(), from.data(), bytes); });
+    const double plainUs = bestUs(2, [&] { std::memcpy(to.data(), from.data(), bytes); });
     if (streamUs > 0.8 * plainUs || nowNs() > endNs) break;
     least = 2 * bytes;  // input and output together
   }
@@ -189,40 +214,78 @@ std::array<double, kMessageSizes.size()> aloneUsOf(std::span<const CostSample> s
   return us;
 }
 
+/// Of all protocols of a kind, by one thread.
+void measureHere(const LinkProbes::Link& kind, int64_t end, Calibration* into) {
+  for (const Protocol protocol : kAllProtocols) {
+    const LinkProbes::Entry& entry = kind.protocols[static_cast<size_t>(protocol)];
+    LinkCost& link = into->at(kind.key, protocol);
+    if (!entry.here || !link.available) continue;
+    const std::vector<CostSample> samples = samplesOf(entry.here, kSizes, entry.mostBytes, end, &into->complete);
+    if (!samples.empty()) link = inProportion(link, fitLinear(samples));
+  }
+}
+
+/// Single messages between two cores.
+void measureMessages(const LinkProbes::Link& kind, int64_t end, Calibration* into) {
+  for (const Protocol protocol : kAllProtocols) {
+    const LinkProbes::Entry& entry = kind.protocols[static_cast<size_t>(protocol)];
+    if (!entry.probe) continue;
+    const std::vector<CostSample> samples = samplesOf(entry.probe, kSizes, entry.mostBytes, end, &into->complete);
+    if (samples.empty()) continue;
+    LinkCost& link = into->at(kind.key, protocol);
+    link.available = true;
+    link.cost = fitLinear(samples);
+    link.mostBytes = std::max<uint64_t>(entry.mostBytes, 1);
+    if (!entry.alone) continue;
+    link.aloneUs = aloneUsOf(samplesOf(entry.alone, kMessageSizes, entry.mostBytes, end, &into->complete));
+  }
+}
+
 }  // namespace
+
+LinkCost inProportion(LinkCost link, const LinearCost& here) {
+  const bool keepsHere = link.here.bandwidthGBps > 0;
+  const LinearCost base = keepsHere ? link.here : link.cost;
+  const double slower = here.latencyUs / base.latencyUs, faster = here.bandwidthGBps / base.bandwidthGBps;
+  link.cost = inRange({link.cost.latencyUs * slower, link.cost.bandwidthGBps * faster});
+  for (double* gbps : {&link.near.oneWay, &link.near.bothWays, &link.far.oneWay, &link.far.bothWays, &link.freshGBps})
+    *gbps = std::min(*gbps * faster, kMostRate);
+  if (keepsHere) link.here = here;
+  return link;
+}
 
 LinkProbes::Entry& LinkProbes::at(const LinkProfile& link, Protocol protocol) {
   if (!has(link)) links.push_back({link.key, {}});
   return std::ranges::find(links, link.key, &Link::key)->protocols[static_cast<size_t>(protocol)];
 }
 
+namespace {
+
+/// What the two kinds have in common: inline messages and slots.
+void shareChannels(const LinkProbes::Link& kind, Calibration* into) {
+  if (kind.sharesChannels.empty()) return;
+  for (const Protocol protocol : {Protocol::Inline, Protocol::Slots})
+    into->at(kind.key, protocol) = into->at(kind.sharesChannels, protocol);
+}
+
+}  // namespace
+
 Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& kinds, const LinkProbes& probes,
-                               int budgetMs) {
+                               int budgetMs, double tooBusy) {
   const Disturbance disturbance;
   Calibration c = defaultCalibration(machine, kinds);
-  const int64_t lastEnd = nowNs() + 8 * budgetMs * kMs;
+  const int64_t lastEnd = nowNs() + 3 * budgetMs * kMs;
+  for (const LinkProbes::Link& kind : probes.links) measureHere(kind, nowNs() + budgetMs * kMs, &c);
   c.complete = measureMemory(&c, lastEnd) && c.complete;
-  const int64_t end = std::min(nowNs() + budgetMs * kMs, lastEnd);
-  for (const LinkProbes::Link& kind : probes.links) {
-    for (const Protocol protocol : kAllProtocols) {
-      const LinkProbes::Entry& entry = kind.protocols[static_cast<size_t>(protocol)];
-      if (!entry.probe) continue;
-      const std::vector<CostSample> samples = samplesOf(entry.probe, kSizes, entry.mostBytes, end, &c.complete);
-      if (samples.empty()) continue;
-      LinkCost& link = c.at(kind.key, protocol);
-      link.available = true;
-      link.cost = fitLinear(samples);
-      link.mostBytes = std::max<uint64_t>(entry.mostBytes, 1);
-      if (entry.alone) {
-        link.aloneUs = aloneUsOf(samplesOf(entry.alone, kMessageSizes, entry.mostBytes, end, &c.complete));
-      }
-      if (!entry.here) continue;
-      const std::vector<CostSample> here = samplesOf(entry.here, kSizes, entry.mostBytes, end, &c.complete);
-      if (!here.empty()) link.here = fitLinear(here);
-    }
+  if (disturbance.share() > tooBusy) {
+    c.complete = false;
+  } else {
+    const int64_t end = std::min(nowNs() + budgetMs * kMs, lastEnd);
+    for (const LinkProbes::Link& kind : probes.links) measureMessages(kind, end, &c);
+    const int64_t streamEnd = std::min(nowNs() + budgetMs * kMs, lastEnd);
+    for (const LinkProbes::Link& kind : probes.links) measureStreams(kind, streamEnd, lastEnd, &c);
   }
-  const int64_t streamEnd = std::min(nowNs() + budgetMs * kMs, lastEnd);
-  for (const LinkProbes::Link& kind : probes.links) measureStreams(kind, streamEnd, lastEnd, &c);
+  for (const LinkProbes::Link& kind : probes.links) shareChannels(kind, &c);
   c.times = 1;
   c.disturbed = disturbance.share();
   return c;

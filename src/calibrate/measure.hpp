@@ -39,13 +39,14 @@ struct LinkProbes {
   struct Entry {
     LinkProbe probe;     // empty: not there; the built-in figure stays
     LinkProbe alone;     // LinkCost::aloneUs; empty: as the cost says
-    LinkProbe here;      // what both ends take of one core; empty: as much as between two
+    LinkProbe here;      // what both ends take of one core; empty: unknown
     StreamProbe stream;  // empty: long transfers go by the figures of single messages
     FreshProbe fresh;    // empty: what was just written is read as quickly as anything
     uint64_t mostBytes = 0;
   };
   struct Link {
-    std::string_view key;  // LinkProfile::key
+    std::string_view key;             // LinkProfile::key
+    std::string_view sharesChannels;  // key of an earlier kind whose inline and slots are the same memory; "": none
     std::array<Entry, kNumProtocols> protocols;
   };
   std::deque<Link> links;  // in the order in which they are measured
@@ -54,12 +55,22 @@ struct LinkProbes {
   Entry& at(const LinkProfile& link, Protocol protocol);
 };
 
-/// The built-in figures of `kinds`, with what could be measured put in their place.  Probing links stops after
-/// `budgetMs` for single messages (a probe that has begun is waited for), and no kind of link begins with its streams
-/// after as much again; on a busy machine all ends after eight times as much, and the last probe.  What was not reached
-/// keeps its built-in figure, and the calibration is not complete.
+/// Part of the time of this process's processors that others have where messages between two cores are not measured.
+inline constexpr double kTooBusy = 0.5;
+
+/// The built-in figures of `kinds`, with what could be measured put in their place.
+///
+/// What one core takes comes first, as the least time of short pieces says it on a busy machine too: memory, and both
+/// ends of a message.  The built-in figures of links are put into proportion to it.  Messages between two cores follow,
+/// unless other programs have more than `tooBusy` of the processors: their figures would be of those programs.  Probing
+/// stops after `budgetMs` for single messages (a probe that has begun is waited for), and no kind of link begins with
+/// its streams after as much again; all ends after three times as much, and the last probe.  What was not reached keeps
+/// its figure in proportion, and the calibration is not complete.
 Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& kinds, const LinkProbes& probes,
-                               int budgetMs = 200);
+                               int budgetMs = 200, double tooBusy = kTooBusy);
+/// A link's built-in figures in proportion to what one core takes of its messages, `here`, instead of what the figures
+/// themselves say of that (LinkCost::here, or where there is none, LinkCost::cost).
+LinkCost inProportion(LinkCost builtIn, const LinearCost& here);
 
 /// Bandwidths of copy and float sum on one core near and far, how far memory of sizes between is, and the size from
 /// which stores should pass the cache, by copies of up to 64 MiB.  Does not set the process's threshold.  False: endNs

@@ -398,8 +398,8 @@ TEST_CASE("measuring asks the probes and leaves the rest as built in") {
   probes.at(kShmProcesses, Protocol::Slots).stream = [](size_t, bool bothWays) { return bothWays ? -1.0 : 8.0; };
   probes.at(kTcpLocal, Protocol::Slots) = {.probe = [](size_t) { return -1.0; }, .mostBytes = 65536};
   probes.at(kTcpLocal, Protocol::Slots).stream = [](size_t, bool bothWays) { return bothWays ? 2.0 : 3.0; };
-  const Calibration c =
-      measureCalibration(kMachine, linkKinds(), probes, /*budgetMs=*/600'000);  // however slow this machine is
+  const Calibration c = measureCalibration(kMachine, linkKinds(), probes, /*budgetMs=*/600'000,
+                                           /*tooBusy=*/1);  // however slow this machine is
   const Calibration builtIn = defaultCalibration(kMachine, linkKinds());
   CHECK(c.at(kShmThreads, Protocol::Slots).cost.latencyUs == Approx(0.5).epsilon(0.02));
   CHECK(c.at(kShmThreads, Protocol::Slots).cost.bandwidthGBps == Approx(5).epsilon(0.02));
@@ -408,8 +408,9 @@ TEST_CASE("measuring asks the probes and leaves the rest as built in") {
   CHECK(c.at(kTcpLocal, Protocol::Slots).near == StreamRate{3, 2});
   CHECK(c.at(kShmThreads, Protocol::Slots).near == StreamRate{8, 4});
   CHECK(c.at(kShmThreads, Protocol::Slots).far == StreamRate{4, 2});
-  CHECK(c.at(kShmProcesses, Protocol::Slots).near ==
-        builtIn.at(kShmProcesses, Protocol::Slots).near);  // all of them or none
+  const LinkCost inProportionToHere =
+      inProportion(builtIn.at(kShmProcesses, Protocol::Slots), c.at(kShmProcesses, Protocol::Slots).here);
+  CHECK(c.at(kShmProcesses, Protocol::Slots).near == inProportionToHere.near);  // all of them or none
   CHECK(c.at(kShmThreads, Protocol::Slots).here.latencyUs == Approx(0.1).epsilon(0.02));
   CHECK(c.at(kShmThreads, Protocol::Slots).here.bandwidthGBps == Approx(20).epsilon(0.02));
   CHECK(c.at(kShmThreads, Protocol::Direct).freshGBps == 3);
@@ -425,6 +426,47 @@ TEST_CASE("measuring asks the probes and leaves the rest as built in") {
   CHECK(c.reduceGBps > 0.05);
   CHECK(c.reduceFarGBps > 0.05);
   CHECK(parseCalibration(toText(c)).ok());
+}
+
+TEST_CASE("what cannot be measured between two cores is in proportion to what one core takes of both ends") {
+  const Calibration builtIn = defaultCalibration(kMachine, linkKinds());
+  const LinkCost slots = inProportion(builtIn.at(kShmProcesses, Protocol::Slots), {0.05, 40});
+  CHECK((slots.here.latencyUs == 0.05 && slots.here.bandwidthGBps == 40));
+  CHECK(slots.cost.latencyUs == Approx(0.25 / 2));
+  CHECK(slots.cost.bandwidthGBps == Approx(7 * 4));
+  CHECK((slots.near == StreamRate{40, 20} && slots.far == StreamRate{32, 16}));
+  // Nothing is kept of what one core takes of direct messages: the model has no use for it.
+  const LinkCost direct = inProportion(builtIn.at(kShmProcesses, Protocol::Direct), {1.6, 22});
+  CHECK(direct.here.bandwidthGBps == 0);
+  CHECK(direct.cost.latencyUs == Approx(1.6));
+  CHECK((direct.near == StreamRate{24, 24} && direct.freshGBps == 12));
+  CHECK(inProportion(slots, {1e-9, 1e9}).near.oneWay <= 1e4);  // whatever a clock said
+}
+
+TEST_CASE("where others have the processors, what one core takes is measured alone") {
+  LinkProbes probes;
+  int between = 0;
+  LinkProbes::Entry& slots = probes.at(kShmProcesses, Protocol::Slots);
+  slots = {.probe = [&](size_t) { return ++between; }, .mostBytes = 65536};
+  slots.stream = [&](size_t, bool) { return ++between; };
+  slots.here = [](size_t bytes) { return 0.05 + static_cast<double>(bytes) / 40e3; };
+  const Calibration c = measureCalibration(kMachine, linkKinds(), probes, /*budgetMs=*/600'000, /*tooBusy=*/-1);
+  CHECK(between == 0);
+  CHECK_FALSE(c.complete);
+  CHECK(c.at(kShmProcesses, Protocol::Slots).near.oneWay == Approx(40).epsilon(0.02));
+  CHECK(parseCalibration(toText(c)).ok());
+}
+
+TEST_CASE("kinds whose channels are the same memory have the same figures of them") {
+  LinkProbes probes;
+  probes.at(kShmProcesses, Protocol::Slots) = {
+      .probe = [](size_t bytes) { return 0.5 + static_cast<double>(bytes) / 5e3; }, .mostBytes = 65536};
+  probes.at(kShmProcesses, Protocol::Slots).stream = [](size_t, bool bothWays) { return bothWays ? 6.0 : 7.0; };
+  probes.at(kShmThreads, Protocol::Direct) = {.probe = [](size_t) { return 1.0; }, .mostBytes = 8};
+  probes.links.back().sharesChannels = kShmProcesses.key;
+  const Calibration c = measureCalibration(kMachine, linkKinds(), probes, /*budgetMs=*/600'000, /*tooBusy=*/1);
+  CHECK(c.at(kShmThreads, Protocol::Slots) == c.at(kShmProcesses, Protocol::Slots));
+  CHECK(c.at(kShmThreads, Protocol::Direct).cost.latencyUs == Approx(1).epsilon(0.02));
 }
 
 TEST_CASE("on a machine that is too slow measuring ends early, and says that it is not complete") {
@@ -448,7 +490,7 @@ TEST_CASE("on a machine that is too slow measuring ends early, and says that it 
                                         .mostBytes = 65536};
   }
   probes.at(kShmProcesses, Protocol::Slots) = probes.at(kShmThreads, Protocol::Slots);
-  const Calibration c = measureCalibration(kMachine, linkKinds(), probes, /*budgetMs=*/1);
+  const Calibration c = measureCalibration(kMachine, linkKinds(), probes, /*budgetMs=*/1, /*tooBusy=*/1);
   CHECK_FALSE(c.complete);
   CHECK(calls <= 1);  // of 16 and more: 8 ms are over with the first, if memory has left any
   CHECK(parseCalibration(toText(c)).ok());
