@@ -173,7 +173,7 @@ void measureCopies(const std::byte* from, std::byte* to, size_t bytes, Calibrati
 
 }  // namespace
 
-bool measureMemory(Calibration* into, int64_t endNs) {
+void measureMemory(Calibration* into) {
   constexpr size_t kBytes = size_t{8} << 20;
   std::vector<std::byte> a(kBytes, std::byte{1});
   std::vector<std::byte> b(kBytes, std::byte{2});
@@ -184,9 +184,6 @@ bool measureMemory(Calibration* into, int64_t endNs) {
   into->reduceGBps = gbps(kPiece, operandUs(9, std::span(c).first(kPiece), a.data(), b.data()));
   into->reduceFarGBps = gbps(kBytes, operandUs(3, c, a.data(), b.data()));
   measureCopies(a.data(), c.data(), kBytes, into);
-
-  if (nowNs() < endNs) into->streamFromBytes = streamingPays(endNs);
-  return nowNs() < endNs;
 }
 
 namespace {
@@ -276,7 +273,7 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& 
   Calibration c = defaultCalibration(machine, kinds);
   const int64_t lastEnd = nowNs() + 3 * budgetMs * kMs;
   for (const LinkProbes::Link& kind : probes.links) measureHere(kind, nowNs() + budgetMs * kMs, &c);
-  c.complete = measureMemory(&c, lastEnd) && c.complete;
+  measureMemory(&c);
   if (disturbance.share() > tooBusy) {
     c.complete = false;
   } else {
@@ -284,6 +281,8 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& 
     for (const LinkProbes::Link& kind : probes.links) measureMessages(kind, end, &c);
     const int64_t streamEnd = std::min(nowNs() + budgetMs * kMs, lastEnd);
     for (const LinkProbes::Link& kind : probes.links) measureStreams(kind, streamEnd, lastEnd, &c);
+    if (nowNs() < lastEnd) c.streamFromBytes = streamingPays(lastEnd);
+    c.complete = c.complete && nowNs() < lastEnd;
   }
   for (const LinkProbes::Link& kind : probes.links) shareChannels(kind, &c);
   c.times = 1;

@@ -62,7 +62,8 @@ inline constexpr double kTooBusy = 0.5;
 ///
 /// What one core takes comes first, as the least time of short pieces says it on a busy machine too: memory, and both
 /// ends of a message.  The built-in figures of links are put into proportion to it.  Messages between two cores follow,
-/// unless other programs have more than `tooBusy` of the processors: their figures would be of those programs.  Probing
+/// and the size from which stores pass the cache, by copies of up to 64 MiB (which this does not set for the process),
+/// unless other programs have more than `tooBusy` of the processors: such figures would be of those programs.  Probing
 /// stops after `budgetMs` for single messages (a probe that has begun is waited for), and no kind of link begins with
 /// its streams after as much again; all ends after three times as much, and the last probe.  What was not reached keeps
 /// its figure in proportion, and the calibration is not complete.
@@ -72,9 +73,7 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& 
 /// themselves say of that (LinkCost::here, or where there is none, LinkCost::cost).
 LinkCost inProportion(LinkCost builtIn, const LinearCost& here);
 
-/// Bandwidths of copy and float sum on one core near and far, how far memory of sizes between is, and the size from
-/// which stores should pass the cache, by copies of up to 64 MiB.  Does not set the process's threshold.  False: endNs
-/// came before all was measured.
-bool measureMemory(Calibration* into, int64_t endNs);
+/// Bandwidths of copy and float sum on one core near and far, and how far memory of sizes between is.
+void measureMemory(Calibration* into);
 
 }  // namespace tutti

@@ -106,10 +106,14 @@ void leaveCore() {
 /// What streams move: bytes that go and bytes that come, of both ends.  The first end alone sends where one does.
 /// Shared, for its page faults take time.
 struct StreamMemory {
-  std::array<std::vector<std::byte>, 2> go = {std::vector<std::byte>(farBytes(false)),
-                                              std::vector<std::byte>(farBytes(true))};
-  std::array<std::vector<std::byte>, 2> come = {std::vector<std::byte>(farBytes(true)),
-                                                std::vector<std::byte>(farBytes(false))};
+  std::array<std::vector<std::byte>, 2> go, come;
+  /// Before the first stream.
+  void take() {
+    for (const size_t me : {0, 1}) {
+      go[me].resize(farBytes(me == 1));
+      come[me].resize(farBytes(me == 0));
+    }
+  }
 };
 
 /// Two ranks and the endpoint between them; the second rank echoes from a thread of its own while a probe runs.
@@ -205,6 +209,7 @@ class ProbePair {
 
   /// LinkCost::freshGBps, while both ends write and read at once.  Negative if something failed.
   double freshGBps() {
+    streamMemory_->take();
     begin();
     std::vector<double> us, alone;
     us.reserve(kRounds);
@@ -221,6 +226,7 @@ class ProbePair {
   /// GB/s each way while `bytes` pass, one way or both ways, as an executor would move them: the best of some tries, of
   /// which a busy machine gets fewer.  Negative if something failed.
   double streamGBps(size_t bytes, bool bothWays, bool direct) {
+    streamMemory_->take();
     begin();
     std::vector<double> gbps;
     gbps.reserve(kMostStreams);
