@@ -58,6 +58,7 @@ TEST_CASE("a call that finds its plan allocates nothing") {
 
 #if TUTTI_HAVE_PUGIXML
 TEST_CASE("the copy of an input in place is in memory that was taken with the plan") {
+  const Variable wait("TUTTI_WAIT", "yield");  // as above
   const TempFolder folder;
   folder.write("shout.xml", shoutXml(3));
   const Variable plans("TUTTI_PLAN_DIR", folder.path()), algorithm("TUTTI_ALGO", "allreduce:shout");
