@@ -1,7 +1,7 @@
 /* Tutti: collective communication between threads, processes and hosts.
  *
- * This header and those that it includes are the whole public API.  C99.  Calls that NCCL 2.28 has follow its argument
- * order and semantics.
+ * The whole public API, with the headers that it includes; C99.  Calls that NCCL 2.28 has follow its arguments and
+ * semantics.
  *
  * Conventions that hold for every call below, and are not repeated:
  *   count     elements of `dtype`, never bytes; zero is allowed and moves nothing
@@ -42,7 +42,7 @@ extern "C" {
 
 /* ---- Types --------------------------------------------------------------------------------------------------- */
 
-/* A rank's handle on a communicator. */
+/* A rank's handle on a communicator.  The caller ends it with tuttiCommDestroy or tuttiCommAbort. */
 typedef struct tuttiComm* tuttiComm_t;
 
 /* A host stream (tuttiStreamCreate) on a host communicator, a cudaStream_t on a CUDA communicator. */
@@ -218,12 +218,11 @@ TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* uniqueId);
  *  without communication.
  *  serve    1 on one process of that host, which opens the rendezvous (one per process at a time); else 0
  *  Secret   made from TUTTI_SECRET; without it from the text, which others can guess
- *  Errors   tuttiInvalidArgument: bad form, no host.  tuttiSystemError: port taken.  tuttiInvalidUsage: is open */
+ *  Errors   tuttiInvalidArgument: bad text.  tuttiSystemError: port taken.  tuttiInvalidUsage: already open */
 TUTTI_API tuttiResult_t tuttiGetUniqueIdAt(const char* address, int serve, tuttiUniqueId* uniqueId);
 
 /** Join as `rank` of `nRanks`.  Returns when all ranks have joined.  Every rank calls it once with the same id.
  *  Group    it returns at once, and tuttiGroupEnd joins, so one thread may join several ranks
- *  comm     owned by the caller; end it with tuttiCommDestroy or tuttiCommAbort
  *  Errors   tuttiTimeout: a rank did not come.  A failure of one rank fails all with its reason, and uses up the id */
 TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int nRanks, tuttiUniqueId commId, int rank);
 
@@ -243,12 +242,10 @@ TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int nDev, const int
 TUTTI_API tuttiResult_t tuttiCommInitEnv(tuttiComm_t* comm, tuttiConfig_t* config);
 
 /** Ranks of the same color (>= 0) form a new communicator, numbered by key, then by rank in comm.  Collective.
- *  color    TUTTI_SPLIT_NOCOLOR: take part and get NULL
- *  config   NULL: the parent's
+ *  color    TUTTI_SPLIT_NOCOLOR: take part and get NULL.  config NULL: the parent's
  *  Life     the child outlives a comm that is destroyed.  If any rank aborts or revokes comm, the child ends on all its
  *           ranks, unless config.splitShare was 0.  What happens to the child does not affect comm
- *  Errors   tuttiInvalidUsage: a rank has called shrink or grow.  tuttiRemoteError: a rank has died
- *  Source   MPI 4.1, section 7.4.2 (MPI_Comm_split) */
+ *  Errors   tuttiInvalidUsage: a rank has called shrink or grow.  tuttiRemoteError: a rank has died */
 TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newComm,
                                        tuttiConfig_t* config);
 
@@ -342,8 +339,7 @@ TUTTI_API tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar
 typedef void (*tuttiRedFunction_t)(const void* in, void* inout, size_t count, tuttiDataType_t dtype, void* context);
 
 /** A user-defined operator for comm and any dtype.  Host communicators only.
- *  function     associative
- *  commutative  0: operands are combined in rank order
+ *  function     associative; commutative = 0: operands are combined in rank order
  *  context      borrowed until the operator is destroyed
  *  Source       MPI 4.1, section 6.9.5 (MPI_Op_create) */
 TUTTI_API tuttiResult_t tuttiRedOpCreate(tuttiRedOp_t* op, tuttiRedFunction_t function, int commutative, void* context,
