@@ -1,9 +1,9 @@
 /* Streams of the host, and events on them.  Part of tutti.h, which includes it.
  *
- * They are what CUDA's are to devices, and those of a host communicator only: a handle of anything else, a cudaStream_t
- * too, is refused with tuttiInvalidArgument (on CUDA streams: cudaEventRecord, cudaStreamWaitEvent), and so is NULL,
- * as a call without a stream has completed when it returns.  Any number of threads may use a stream or an event at
- * once. */
+ * They serve host communicators as CUDA's streams and events serve devices.
+ *   threads  any number of threads may use a stream or an event at once
+ *   errors   tuttiInvalidArgument: any other handle, a cudaStream_t too (use cudaEventRecord and cudaStreamWaitEvent),
+ *            or NULL (a call without a stream has completed when it returns) */
 #ifndef TUTTI_STREAMS_H_
 #define TUTTI_STREAMS_H_
 
@@ -17,9 +17,9 @@ extern "C" {
 
 /** A queue with a thread of its own; operations on it run in the order of their calls. */
 TUTTI_API tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream);
-/** Waits for what is enqueued, then frees.  Events that were recorded on the stream stay as good as before. */
+/** Wait for enqueued operations, then free.  Events that were recorded on the stream stay valid. */
 TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
-/** Wait for what is enqueued; returns the first error of an operation since the last call. */
+/** Wait for enqueued operations.  Returns the first error of an operation since the last call. */
 TUTTI_API tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream);
 /** tuttiSuccess when idle, tuttiInProgress when not, or the first error as above. */
 TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);
@@ -29,24 +29,22 @@ TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);
 /* A mark between the operations of a stream. */
 typedef struct tuttiEvent* tuttiEvent_t;
 
-/** An event that is complete, as nothing has been recorded. */
+/** A new event.  It is complete, because nothing was recorded.  Owned by the caller; free it with tuttiEventDestroy. */
 TUTTI_API tuttiResult_t tuttiEventCreate(tuttiEvent_t* event);
-/** Does not wait: waits for what was recorded go on as if it were still there. */
+/** Free an event.  Does not wait; waits for it that have begun go on. */
 TUTTI_API tuttiResult_t tuttiEventDestroy(tuttiEvent_t event);
-/** Capture what is enqueued on the stream by now, instead of what the event captured before; waits that have begun or
- *  are enqueued go on for that.  Calls that an open group has collected are enqueued by tuttiGroupEnd, so not before.
- */
+/** Make the event stand for the operations that are enqueued on the stream now, instead of those recorded before.
+ *  Waits that have begun or are enqueued keep the old ones.  Calls of an open group are enqueued by tuttiGroupEnd and
+ *  do not count yet. */
 TUTTI_API tuttiResult_t tuttiEventRecord(tuttiEvent_t event, tuttiStream_t stream);
-/** tuttiSuccess when all that was captured is done, tuttiInProgress when not, or the error that tuttiEventSynchronize
- *  returns. */
+/** tuttiSuccess if all recorded operations are done, tuttiInProgress if not, or the error of tuttiEventSynchronize. */
 TUTTI_API tuttiResult_t tuttiEventQuery(tuttiEvent_t event);
-/** Wait for what was captured.  Ends as soon as that ends, which an abort of its communicators brings about, too.
- *  Returns the first error of an operation captured that the stream had not told by tuttiStreamSynchronize or
- *  tuttiStreamQuery before the record; each time that it is asked, and the stream still tells it on its own. */
+/** Wait for the recorded operations.  An abort of their communicators ends the wait.
+ *  Errors   the first error of a recorded operation, every time, unless tuttiStreamSynchronize or tuttiStreamQuery had
+ *           returned it before the record.  The stream returns it too */
 TUTTI_API tuttiResult_t tuttiEventSynchronize(tuttiEvent_t event);
-/** What is enqueued on the stream from now on waits for what the event has captured, of whatever stream and
- *  communicator.  The caller does not wait.  An error of what was captured becomes one of this stream, which goes on.
- */
+/** Make operations that are enqueued on the stream from now on wait for the event, of any stream and communicator.  The
+ *  caller does not wait.  An error of a recorded operation becomes an error of this stream, which goes on. */
 TUTTI_API tuttiResult_t tuttiStreamWaitEvent(tuttiStream_t stream, tuttiEvent_t event);
 
 #ifdef __cplusplus

@@ -11,6 +11,20 @@ td:first-child code { white-space: nowrap }
 [role=main] td code { border: none; padding: 0; background: none; font-size: .82rem }
 body::before { background: none }
 @media (min-width: 1200px) { .container { max-width: 1400px } }
+@media (prefers-color-scheme: dark) {
+  body, .modal-content, .dropdown-menu { background: #16181b; color: #d4d7da }
+  h1, h2, h3, h4, h5, h6, th, td, code, pre, .dropdown-item { color: #d4d7da }
+  pre, [role=main] pre code, code { background: #202327; border-color: #3a3f44 }
+  .table, .table td, .table th, .table thead th, hr { border-color: #3a3f44; color: #d4d7da }
+  .table-striped tbody tr:nth-of-type(odd) { background: #202327 }
+  .bs-sidebar, .dropdown-menu { background: #202327 !important; border-color: #3a3f44 }
+  .navbar.bg-primary { background: #1d4e89 !important }
+  .dropdown-item:hover, .dropdown-item:focus { background: #30353a; color: #fff }
+  .form-control { background: #202327; color: #d4d7da; border-color: #3a3f44 }
+  [role=main] a, .bs-sidebar a, .modal-content a { color: #74b3ff }
+  .bs-sidebar .navbar-nav .nav-link { color: #74b3ff }
+  [role=main] img { background: #fff }
+}
 </style>"""
 NAMED = re.compile(r"\[([\w./-]+\.md)\](\([\w./-]+\.md[#\w-]*\))")
 PAGE = re.compile(r"(?<![\[`])`(?:docs/)?([\w./-]+\.md)`(?!`)|(?<![\w/`(\[.])docs/([\w/-]+\.md)\b")
@@ -44,9 +58,13 @@ def on_page_markdown(markdown, page, config, files):
         return f"[{there.page.title}]{match[2]}" if there else match[0]
 
     lines = []
-    fenced = False
+    fenced = listed = False
     for line in markdown.split("\n"):
         fenced ^= line.startswith("```")
+        if line.startswith("    ") and lines[-1:] == [""] and listed and not fenced:
+            raise Abort(f"{page.file.src_path}: '{line.strip()}' follows a list and so becomes its text: write a paragraph between")
+        if line and not line.startswith("    "):
+            listed = line.startswith(("- ", "* ", "  ")) or re.match(r"\d+\. ", line) is not None
         lines.append(line if fenced or line.startswith(("    ", "```")) else PAGE.sub(linked, NAMED.sub(titled, line)))
     return "\n".join(lines)
 

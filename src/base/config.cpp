@@ -25,172 +25,172 @@ constexpr VariableKind Bytes = VariableKind::Bytes;
 constexpr VariableKind Flag = VariableKind::Flag;
 
 constexpr Variable kVariables[] = {
-    {"TUTTI_ALGO", Text, "", "", "algorithm to use: NAME, or COLLECTIVE:NAME[,COLLECTIVE:NAME...]"},
+    {"TUTTI_ALGO", Text, "", "",
+     "algorithm for all collectives (NAME) or for some: COLLECTIVE:NAME[,COLLECTIVE:NAME...]"},
     {"TUTTI_PROTO", Text, "", "", "protocol to use: inline, slots or direct"},
     {"TUTTI_ALGO_STRICT", Flag, "0", "",
-     "1: a call that TUTTI_ALGO, TUTTI_PROTO or TUTTI_NCHANNELS does not fit is refused with the reason and with what "
-     "would fit; 0: the planner chooses by itself, and rank 0 warns once of each reason"},
+     "a call that TUTTI_ALGO, TUTTI_PROTO or TUTTI_NCHANNELS does not fit: 1: it is refused, with the reason and with "
+     "what would fit; 0: the planner chooses, and rank 0 warns once of each reason"},
     {"TUTTI_LEARN", Integer, "0", "",
-     "whether a communicator on the host tries a few ways for each kind of call that it makes often, and takes the "
-     "fastest; what is lost by trying is about a twentieth: 1: of those that give the same bits; 2: also of those that "
-     "sum floating-point numbers in another order; 0: no"},
+     "whether a communicator on the host tries a few ways for each kind of call that it makes often, and keeps the "
+     "fastest; trying costs about a twentieth of the calls' time; 0: no; 1: ways that give the same bits; 2: also ways "
+     "that add floating-point numbers in another order"},
     {"TUTTI_JOIN", Text, "", "",
-     "several chunks of a step in one message: 1 wherever an algorithm can, 0 never; else as the planner finds "
+     "several chunks of a step in one message: 1: wherever an algorithm can; 0: never; unset: if the planner finds it "
      "cheaper"},
-    {"TUTTI_TRANSPORTS", Text, "", "", "transports allowed, e.g. shm,tcp; ^x excludes; ucx only where it is named"},
-    {"TUTTI_DEVICE", Text, "auto", "", "where ranks compute whose config leaves it open: auto, host or cuda"},
+    {"TUTTI_TRANSPORTS", Text, "", "",
+     "transports allowed, e.g. shm,tcp; ^x excludes x; ucx is used only if it is named"},
+    {"TUTTI_DEVICE", Text, "auto", "", "where ranks compute: auto, host or cuda; config.device comes before it"},
     {"TUTTI_CUDA_EXECUTOR", Text, "auto", "",
-     "who carries out calls of CUDA ranks: resident (kernels: one pass for all ranks of a launch, or blocks that walk "
-     "plans and wait for each other), stream (all enqueued "
-     "by the caller; no kernel waits), proxy (a thread, through host memory), auto"},
+     "how calls of CUDA ranks are carried out: resident (kernels), stream (operations that the caller enqueues; no "
+     "kernel waits), proxy (a host thread), auto (cuda.md)"},
     {"TUTTI_NCHANNELS", Integer, "0", "", "parallel lanes per collective; 0: the planner chooses"},
     {"TUTTI_TIMEOUT_MS", Integer, "30000", "ms",
-     "how long a wait may last before its peer counts as lost; 0: for ever"},
-    {"TUTTI_REPRODUCIBLE", Flag, "0", "", "1: floating-point sums follow one tree over ranks, the same bits always"},
+     "how long a wait may last without progress before its peer counts as lost; 0: for ever"},
+    {"TUTTI_REPRODUCIBLE", Flag, "0", "",
+     "1: floating-point sums follow one tree over ranks and always have the same bits"},
     {"TUTTI_WIRE", Text, "full", "",
-     "what sums of floating-point numbers travel as between hosts, rounded at each hop: full (exact), bf16, fp8 (e4m3, "
-     "a "
-     "scale for each 32), int8 (the same); networks.md"},
+     "number format in which sums of floating-point numbers travel between hosts: full (exact), bf16, fp8 (e4m3, a "
+     "scale for each 32), int8 (likewise); each hop rounds (networks.md)"},
     {"TUTTI_SLOT_BYTES", Bytes, "128K", "bytes",
-     "size of one slot of a FIFO, the most that one message carries; unset: 256K where all links are sockets and ranks "
-     "share no core, 1M of these where hosts of one rank each are joined by several interfaces, and what their figures "
-     "say on CUDA devices (cuda.md)"},
+     "size of a FIFO's slot, the largest message; unset: 256K if all links are sockets and ranks share no core; 1M if "
+     "such hosts have one rank each and several interfaces; on CUDA devices by their figures (cuda.md)"},
     {"TUTTI_SLOTS", Integer, "4", "", "slots per FIFO"},
     {"TUTTI_SOCKET_IFNAME", Text, "", "", "interfaces allowed: prefix list, =exact, ^exclude; tcp uses all it names"},
-    {"TUTTI_SOCKET_FAMILY", Text, "", "", "inet or inet6; unset: what the interface has"},
-    {"TUTTI_NSOCKETS", Integer, "2", "", "tcp sockets per pair of ranks that a large message is spread over"},
+    {"TUTTI_SOCKET_FAMILY", Text, "", "", "address family of sockets: inet or inet6; unset: the interface's"},
+    {"TUTTI_NSOCKETS", Integer, "2", "", "tcp connections between two ranks, over which large messages are spread"},
     {"TUTTI_RECONNECT", Text, "hosts", "",
-     "tcp connections that are made again when they break, without loss, with checksums: hosts (those between hosts), "
-     "all, none"},
+     "which broken tcp connections are made again without loss: hosts (those between hosts), all, none; they carry "
+     "checksums"},
     {"TUTTI_RECONNECT_MS", Integer, "20000", "ms",
-     "how long one that broke may take to be made again before its peer counts as lost; 0: for ever"},
+     "how long it may take to make a broken connection again before its peer counts as lost; 0: for ever"},
     {"TUTTI_HOST_GONE_MS", Integer, "8000", "ms",
-     "how long a host may answer nothing before its ranks are gone; less is known sooner, and outlives shorter outages "
-     "of the network"},
+     "how long a host may be silent before its ranks count as lost; a smaller value finds this sooner, a larger one "
+     "survives longer outages"},
     {"TUTTI_RECONNECT_BYTES", Bytes, "2M", "bytes",
-     "what one keeps of each direction until the peer has taken it, the most that is under way"},
+     "bytes that a connection keeps for each direction until the peer has taken them, and so the most that is under "
+     "way"},
     {"TUTTI_ENCRYPT", Flag, "0", "",
-     "1: all TCP connections are encrypted (AES-256-GCM by libcrypto), those of data and those by which ranks watch "
-     "each "
-     "other; what cannot encrypt is refused between hosts (security.md)"},
+     "1: all TCP connections are encrypted, for data and for control (AES-256-GCM by libcrypto); transports that "
+     "cannot encrypt are refused between hosts (security.md)"},
     {"TUTTI_INTEGRITY", Text, "crc", "",
-     "what finds changed bytes on tcp connections between hosts: crc (CRC-32C, with TUTTI_RECONNECT), mac (keyed tags, "
-     "against enemies too; needs libcrypto)"},
+     "what detects changed bytes on tcp connections between hosts: crc (CRC-32C, with TUTTI_RECONNECT), mac (keyed "
+     "tags, which also detect forgery; needs libcrypto)"},
     {"TUTTI_CHECK_RESULTS", Integer, "0", "",
-     "k: the results of every k-th AllReduce, AllGather and Broadcast are compared among ranks on the host, and the "
-     "one "
-     "that differs is named; 0: never"},
+     "k: ranks on the host compare the results of every k-th AllReduce, AllGather and Broadcast, and name the rank "
+     "that differs; 0: never"},
     {"TUTTI_RETRY", Flag, "0", "",
-     "1: a collective succeeds on all ranks that go on or on none, and where it does not its inputs are as they were, "
-     "in place too, so that it can be made again after tuttiCommShrink; ranks on the host (failures.md)"},
+     "1: a collective succeeds on all ranks that go on, or on none; if it fails, its inputs are unchanged, in place "
+     "too, and the call can be made again after tuttiCommShrink; ranks on the host (failures.md)"},
     {"TUTTI_TCP_CONGESTION", Text, "", "",
      "congestion control of tcp connections between hosts, e.g. bbr, cubic, dctcp; unset: the system's"},
     {"TUTTI_TCP_BUSY_POLL_US", Integer, "0", "us",
-     "how long the system looks into the adapter's queue for a tcp connection between hosts before it says that "
-     "nothing has come; 0: what net.core.busy_read says"},
+     "how long the system polls the adapter's queue for a tcp connection between hosts before it reports that nothing "
+     "has arrived; 0: net.core.busy_read"},
     {"TUTTI_IB_HCA", Text, "", "",
-     "adapters of InfiniBand or RoCE allowed, with or without a port: list of beginnings mlx5_0,mlx5_2:1; =exact, "
+     "adapters of InfiniBand or RoCE allowed, with or without a port: list of prefixes mlx5_0,mlx5_2:1; =exact, "
      "^exclude"},
     {"TUTTI_IB_RAILS", Integer, "1", "",
-     "ports that a rank uses at a time, 4 at most; large messages go over all of them, and ranks of a host take turns"},
+     "ports that a rank uses at a time, at most 4; large messages use all of them, and ranks of a host take ports in "
+     "turn"},
     {"TUTTI_IB_QPS_PER_CONNECTION", Integer, "1", "",
      "queue pairs to a peer on each port; large messages take turns among them"},
     {"TUTTI_IB_SPLIT_DATA_ON_QPS", Flag, "0", "", "1: a large message is split over all queue pairs of a port"},
     {"TUTTI_IB_GID_INDEX", Integer, "-1", "",
-     "which of a port's addresses (GIDs) to use; -1: with RoCE the first of v2 with an IPv4 address, or the next best"},
-    {"TUTTI_IB_ADDR_FAMILY", Text, "", "", "of RoCE's addresses (GIDs) only those of AF_INET or of AF_INET6"},
-    {"TUTTI_IB_ADDR_RANGE", Text, "", "",
-     "of RoCE's addresses (GIDs) only those within a range as 10.0.0.0/8 or fd00::/16"},
+     "index of the port's address (GID); -1: with RoCE the first of v2 with an IPv4 address, or the next best"},
+    {"TUTTI_IB_ADDR_FAMILY", Text, "", "", "only RoCE addresses (GIDs) of this family: AF_INET or AF_INET6"},
+    {"TUTTI_IB_ADDR_RANGE", Text, "", "", "only RoCE addresses (GIDs) in this range, e.g. 10.0.0.0/8 or fd00::/16"},
     {"TUTTI_IB_ROCE_VERSION_NUM", Integer, "0", "",
-     "of RoCE's addresses (GIDs) only those of version 1 or 2; 0: 2 before 1"},
+     "only RoCE addresses (GIDs) of this version, 1 or 2; 0: both, 2 first"},
     {"TUTTI_IB_PKEY", Integer, "0", "", "partition: index into the port's table of P_Keys"},
     {"TUTTI_IB_TC", Integer, "0", "", "traffic class of packets with a global header, as all of RoCE's"},
     {"TUTTI_IB_SL", Integer, "0", "", "service level of InfiniBand's packets"},
     {"TUTTI_IB_TIMEOUT", Integer, "18", "",
-     "the adapter waits 4.096 us * 2^N for an acknowledgement before it repeats"},
+     "exponent N: the adapter waits 4.096 us * 2^N for an acknowledgement before it repeats"},
     {"TUTTI_IB_RETRY_CNT", Integer, "6", "",
      "repeats before a connection counts as lost; 7: for ever on some adapters"},
-    {"TUTTI_IB_MTU", Integer, "0", "bytes", "the most of a packet: 256, 512, 1024, 2048 or 4096; 0: what the port has"},
+    {"TUTTI_IB_MTU", Integer, "0", "bytes", "largest packet: 256, 512, 1024, 2048 or 4096; 0: the port's"},
     {"TUTTI_IB_PCI_RELAXED_ORDERING", Integer, "2", "",
-     "whether adapters may write registered memory out of order: 0 no, 1 yes, 2 where libibverbs has it"},
+     "whether adapters may write registered memory out of order: 0: no; 1: yes; 2: if libibverbs supports it"},
     {"TUTTI_IB_ADAPTIVE_ROUTING", Integer, "-1", "",
-     "whether switches may send a message's packets by several ways, so that what tells of it follows it: 0 no, 1 yes, "
-     "-1 on InfiniBand"},
-    {"TUTTI_IB_AR_THRESHOLD", Bytes, "8192", "bytes", "with adaptive routing: messages up to this tell of themselves"},
+     "whether switches may send the packets of a message over several paths; a second message then announces it: 0: "
+     "no; 1: yes; -1: on InfiniBand"},
+    {"TUTTI_IB_AR_THRESHOLD", Bytes, "8192", "bytes",
+     "with adaptive routing: messages up to this size need no second message to announce them"},
     {"TUTTI_NET_GDR_LEVEL", Text, "PXB", "",
-     "how far on PCI an adapter may be from the GPU whose memory it reads and writes straight: LOC (never), PIX (one "
+     "how far on PCI an adapter may be from the GPU whose memory it reads and writes directly: LOC (never), PIX (one "
      "switch), PXB (several), PHB (through the processor), SYS (another NUMA node)"},
     {"TUTTI_NET_PLUGIN", Text, "", "",
      "network plugins written for NCCL that transport ncclnet loads: list of paths, file names or X for "
-     "libnccl-net-X.so, of which the first with a device counts; none or unset: none"},
+     "libnccl-net-X.so; the first with a device is used; none or unset: none"},
     {"TUTTI_NET_PLUGIN_DEVICE", Text, "", "",
-     "name or number of the plugin's device; unset: its first for memory of the host"},
+     "name or number of the plugin's device; unset: its first that takes host memory"},
     {"TUTTI_PLUGIN_TRANSPORT", Text, "", "",
-     "what libnccl-net-tutti.so sends by, for those who load it: verbs or tcp; unset: verbs where there is a device"},
+     "transport of libnccl-net-tutti.so: verbs or tcp; unset: verbs if there is a device"},
     {"TUTTI_PROFILER_PLUGIN", Text, "", "",
-     "profiler plugin written for NCCL that hears of all calls: a path, a file name, or X for libnccl-profiler-X.so; "
+     "profiler plugin written for NCCL that is told of all calls: a path, a file name, or X for libnccl-profiler-X.so; "
      "none or unset: none"},
     {"TUTTI_TUNER_PLUGIN", Text, "", "",
      "tuner plugin written for NCCL that rank 0 asks which algorithm, protocol and channels a call gets: a path, a "
      "file name, or X for libnccl-tuner-X.so; none or unset: none"},
     {"TUTTI_CMA", Flag, "1", "", "0: never read a peer's memory with process_vm_readv"},
     {"TUTTI_ADOPT", Flag, "1", "",
-     "1: plain memory that is registered is moved into memory that other processes of the host map, where it lies, "
-     "until it is deregistered (guide.md); 0: it stays as it is"},
+     "1: registered plain memory is moved, at its address, into memory that other processes of the host map, until it "
+     "is deregistered (guide.md); 0: it stays private"},
     {"TUTTI_MALLOC_LEAST", Bytes, "64K", "bytes",
-     "libtutti_malloc.so: from how many bytes on an allocation comes from memory that peers map (guide.md)"},
+     "libtutti_malloc.so: smallest allocation that comes from memory that peers map (guide.md)"},
     {"TUTTI_MALLOC_KEEP", Bytes, "256M", "bytes",
-     "libtutti_malloc.so: how much freed memory keeps its pages for the next allocations"},
+     "libtutti_malloc.so: freed memory that keeps its pages for the next allocations"},
     {"TUTTI_LOG", Text, "warn", "", "LEVEL or AREA:LEVEL, comma separated; error, warn, info, debug, trace"},
     {"TUTTI_EXPLAIN", Flag, "0", "", "1: rank 0 prints the table that the planner compared for each new plan"},
     {"TUTTI_PLAN_DIR", Text, "", "", "folder of imported plans that the planner may choose from"},
     {"TUTTI_CALIBRATION", Text, "", "",
      "file with measured link costs (and FILE.tuned: fastest ways); 'off': built-in figures; unset: per-user cache"},
     {"TUTTI_LINK_PROBE", Text, "off", "",
-     "whether links between hosts are measured while ranks join, in some 25 ms: auto (but where ranks only have "
-     "different TUTTI_HOSTID, or TUTTI_CALIBRATION is off), off, always"},
-    {"TUTTI_TOPO_FILE", Text, "", "", "machine to take instead of the detected one: a file, or a line as node:2 l3:4"},
+     "whether links between hosts are measured while ranks join, in some 25 ms: off, always, auto (not if only "
+     "TUTTI_HOSTID tells ranks' hosts apart, nor with TUTTI_CALIBRATION=off)"},
+    {"TUTTI_TOPO_FILE", Text, "", "",
+     "description of the machine in place of the detected one: a file, or a line as node:2 l3:4"},
     {"TUTTI_TOPO_CPUS", Text, "", "",
-     "CPUs, as TUTTI_TOPO_FILE counts them, that a host's ranks run on, by rank: 0-3/4-7; unset: where they are bound"},
+     "CPUs, numbered as in TUTTI_TOPO_FILE, on which a host's ranks run, one list per rank: 0-3/4-7; unset: where they "
+     "are bound"},
     {"TUTTI_TOPO_DUMP_FILE", Text, "", "", "rank 0 writes the machine of all ranks here at init, as NCCL's XML"},
     {"TUTTI_GRAPH_FILE", Text, "", "",
-     "for tutti-info --rings: NCCL's graph XML with rings and trees to take instead of those that are searched"},
+     "for tutti-info --rings: rings and trees in NCCL's graph XML, in place of a search"},
     {"TUTTI_GRAPH_DUMP_FILE", Text, "", "",
      "for tutti-info --rings: write the rings and trees of this host here, as NCCL's graph XML"},
     {"TUTTI_TRACE", Text, "", "",
      "record every call in a file by rank and communicator, for tutti-trace: a folder, or a name with %r (rank) and %c "
      "(communicator), %h (host), %p (process)"},
     {"TUTTI_RECORD_CALLS", Integer, "0", "",
-     "how many calls the flight recorder keeps of each communicator, as many collectives as messages; 0: 128, and "
-     "131072 with TUTTI_TRACE"},
+     "how many collectives, and how many messages, the flight recorder keeps of each communicator; 0: 128, and 131072 "
+     "with TUTTI_TRACE"},
     {"TUTTI_DUMP", Text, "", "",
-     "where a rank writes its flight record when its communicator fails, and at TUTTI_DUMP_SIGNAL: as TUTTI_TRACE; "
-     "unset: failures are not written, and a signal writes into the process's folder"},
+     "where a rank writes its flight record when its communicator fails, and at TUTTI_DUMP_SIGNAL; a folder or a name "
+     "as for TUTTI_TRACE; unset: a failure writes none, and a signal writes into the process's folder"},
     {"TUTTI_DUMP_SIGNAL", Text, "", "",
      "signal at which a process writes its flight records: USR1, USR2, HUP, QUIT or RTMIN+N; unset: none"},
     {"TUTTI_MONITOR", Flag, "1", "",
-     "whether the process of a communicator's rank 0 answers tutti-top, on a Unix socket in $XDG_RUNTIME_DIR/tutti or "
+     "1: the process of a communicator's rank 0 answers tutti-top, on a Unix socket in $XDG_RUNTIME_DIR/tutti or "
      "/tmp/tutti-UID; 0: it does not"},
     {"TUTTI_WAIT", Text, "auto", "",
-     "how calls wait for other ranks whose config leaves it open: spin (never give the core away), yield (awake, but "
-     "let "
-     "others have the core), block (asleep at once), auto (awake for 2 ms, then asleep)"},
+     "how calls wait for other ranks: spin (never give the core away), yield (stay awake, yield the core), block "
+     "(sleep at once), auto (awake for 2 ms, then asleep); config.waitMode comes before it"},
     {"TUTTI_SPIN_US", Integer, "-1", "us",
-     "how long a wait spins before it yields or sleeps; -1: by TUTTI_WAIT, and by load where that is auto"},
+     "how long a wait spins before it yields or sleeps; -1: by TUTTI_WAIT, and by load if that is auto"},
     {"TUTTI_SLICE_US", Integer, "0", "us",
-     "slices of processor time for threads whose ranks share cores with busy programs of the session; 0: as they are"},
-    {"TUTTI_PORT", Integer, "0", "", "port of the rendezvous for tuttiCommInitEnv; 0: by launcher"},
-    {"TUTTI_SECRET", Text, "", "", "secret of the rendezvous for launchers that hand none out"},
+     "time slice for threads of ranks that share cores with busy programs of the same session; 0: the system's"},
+    {"TUTTI_PORT", Integer, "0", "", "port of the rendezvous for tuttiCommInitEnv; 0: the launcher's"},
+    {"TUTTI_SECRET", Text, "", "", "secret of the rendezvous, for launchers that provide none (security.md)"},
     {"TUTTI_UNIQUE_ID", Text, "", "", "set by tutti-run: the rendezvous, in hexadecimal"},
     {"TUTTI_RANK", Integer, "-1", "", "set by tutti-run: this process's rank"},
     {"TUTTI_NRANKS", Integer, "-1", "", "set by tutti-run: the number of ranks"},
     {"TUTTI_LOCAL_RANK", Integer, "-1", "", "set by tutti-run, for programs: this process's rank on its host"},
-    {"TUTTI_TERMINAL", Flag, "0", "",
-     "set by tutti-run, for programs: 1: its errors go to a terminal, where somebody looks"},
+    {"TUTTI_TERMINAL", Flag, "0", "", "set by tutti-run, for programs: 1: its standard error is a terminal"},
     {"TUTTI_HOME", Text, "", "",
      "where the Python module finds libraries and programs: a build folder or an installation's prefix; unset: beside "
-     "it, then where the system does"},
-    {"TUTTI_HOSTID", Text, "", "", "names this host; ranks with different names never share memory"},
+     "the module, then where the system looks"},
+    {"TUTTI_HOSTID", Text, "", "", "name of this host; ranks with different names never share memory"},
 };
 
 constexpr std::string_view kSecrets[] = {"TUTTI_SECRET", "TUTTI_UNIQUE_ID"};

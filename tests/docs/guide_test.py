@@ -4,7 +4,9 @@ usage: guide_test.py DOCUMENT TUTTI_RUN INCLUDE_DIR LIBRARY [CC...]
 
 A comment in front of a fenced block says what it is:
     file: NAME                       kept under this name for the programs that follow
-    run: alone | N ranks [with FLAGS of tutti-run] | shell [with PROGRAM, else skipped]
+    run: alone | N ranks [with FLAGS of tutti-run] | N ranks of LAUNCHER | shell [with PROGRAM, else skipped]
+    compile: COMPILER                instead of the one given; skipped without it
+    shown: WHY                       only shown: the machine may lack what it needs
     status: N                        what the run ends with, if not 0
     prints: REGEX                    a line of the output that is in there
 A shell block finds the last program as ./program.  Exit status 0: all did what the document says.
@@ -21,7 +23,7 @@ BLOCK = re.compile(r"^(?:<!-- (?P<say>.*?) -->\n)?```(?P<language>\w*)\n(?P<text
 
 def directions(text):
     """{"run": ..., "prints": ...} of a comment."""
-    return dict(part.split(": ", 1) for part in re.split(r"; (?=run: |status: |prints: )", text or "") if part)
+    return dict(part.split(": ", 1) for part in re.split(r"; (?=run: |compile: |status: |prints: )", text or "") if part)
 
 
 class Guide:
@@ -31,16 +33,19 @@ class Guide:
                                 OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                                 PATH=os.path.dirname(run) + ":" + os.environ["PATH"])
 
-    def compile(self, text):
+    def compile(self, text, cc):
         source = os.path.join(self.folder, "program.c")
         with open(source, "w") as f:
             f.write(text)
-        done = subprocess.run([*self.cc, "-std=gnu99", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", self.include, source,
+        done = subprocess.run([*cc, "-std=gnu99", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", self.include, source,
                                "-o", os.path.join(self.folder, "program"), self.library,
                                "-Wl,-rpath," + os.path.dirname(self.library)], capture_output=True, text=True)
         return done.stderr if done.returncode else ""
 
     def command(self, text, how):
+        launched = re.fullmatch(r"(\d+) ranks of (\w+)", how)
+        if launched:
+            return [launched.group(2), "-n", launched.group(1), "./program"]
         ranks = re.fullmatch(r"(\d+) ranks(?: with (.*))?", how)
         if ranks:
             return [self.run, "-n", ranks.group(1), *(ranks.group(2) or "").split(), "./program"]
@@ -53,13 +58,16 @@ class Guide:
             with open(os.path.join(self.folder, say["file"]), "w") as f:
                 f.write(text)
             return ""
+        if "shown" in say:
+            return "skipped: " + say["shown"]
         if "run" not in say or "prints" not in say:
             return "no comment says how it is run and what it prints"
-        needs = re.search(r"shell with (\w+)", say["run"])
-        if needs and shutil.which(needs.group(1)) is None:
-            return f"skipped: there is no {needs.group(1)}"
+        needs = re.findall(r"(?:shell with|ranks of) (\w+)", say["run"]) + [say[key] for key in ("compile",) if key in say]
+        for name in needs:
+            if shutil.which(name) is None:
+                return f"skipped: there is no {name}"
         if language == "c":
-            complaint = self.compile(text)
+            complaint = self.compile(text, [say["compile"]] if "compile" in say else self.cc)
             if complaint:
                 return complaint
         try:

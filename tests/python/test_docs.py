@@ -27,11 +27,13 @@ class Documents(unittest.TestCase):
         self.assertEqual(result.failed, 0, "".join(told))
 
     def test_the_script(self):
-        script = re.search(r"^```python\n(# script.py\n.*?)^```$", (DOCS / "python.md").read_text(), re.M | re.S)[1]
-        status, output = processes(3, script)
-        self.assertEqual(status, 0, output)
-        for rank in range(3):
-            self.assertIn(f"rank {rank} of 3 sum 6.0", output)
+        for page in ("python.md", "start.md"):
+            with self.subTest(page):
+                script = re.search(r"^```python\n(# script.py\n.*?)^```$", (DOCS / page).read_text(), re.M | re.S)[1]
+                status, output = processes(3, script)
+                self.assertEqual(status, 0, output)
+                for rank in range(3):
+                    self.assertIn(f"rank {rank} of 3 sum 6.0", output)
 
 
 class Tools(unittest.TestCase):

@@ -2,23 +2,23 @@
  *
  * Conventions that hold for every header of this folder, and are not repeated:
  *   library     libtutti_parallel.so, written on tutti.h alone; no framework, no automatic differentiation
- *   tensors     views of the caller's memory: nothing below frees or keeps it beyond what a call's comment says
- *   memory      the host's, or where a header says so a CUDA device's: that of the communicator's rank, without a
- *               communicator the one that is current on the calling thread.  Others get tuttiInvalidUsage
- *   streams     what is done with CUDA memory is enqueued on the calling thread's stream (tuttiParallelSetStream), in
- *               the order of calls; a call waits for the device only where its comment says so.  Not to be captured.
- *               Calls without a handle are quick as long as some handle of a layer lives on the device, which has
- *               the kernels loaded
- *   dtypes      tuttiFloat32 and tuttiFloat64 are computed with; others where a comment says so
- *   groups      communicators are borrowed and must outlive what was made from them.  A layer uses its
- *               communicator only inside its own calls, or a private copy of it where a comment says so
- *   ends        where a rank aborts or revokes a communicator, all that layers have split from it end on every rank,
- *               a grid's groups too (tuttiCommRevoke): calls return tuttiRemoteError and name that rank
+ *   tensors     views of the caller's memory; no call frees it, or keeps it longer than its comment says
+ *   memory      the host's, or a CUDA device's if the header allows it: the device of the communicator's rank, without
+ *               a communicator the calling thread's current one.  Other memory gets tuttiInvalidUsage
+ *   streams     work on CUDA memory is enqueued on the calling thread's stream (tuttiParallelSetStream), in the order
+ *               of calls.  A call waits for the device only if its comment says so.  Calls cannot be captured.  Calls
+ *               without a handle load kernels, unless a layer's handle is alive on the device
+ *   dtypes      tuttiFloat32 and tuttiFloat64, unless a comment says more
+ *   groups      communicators are borrowed and must outlive what was made from them.  A layer uses its communicator
+ *               only inside its own calls, or a private copy if a comment says so
+ *   failures    if a rank aborts or revokes a communicator, everything that layers have split from it ends on every
+ *               rank, a grid's groups too (tuttiCommRevoke): calls return tuttiRemoteError and name that rank
  *   order       every rank of a group makes the same calls in the same order
  *   threads     one thread at a time per handle
- *   errors      the tuttiResult_t of tutti.h; tuttiParallelGetLastError has the sentence.  After
- *               tuttiInvalidArgument and tuttiInvalidUsage the handle is as good as before
- *   structs     a config starts with its own size; begin from its _INITIALIZER, so that fields can be added */
+ *   handles     a _Create call makes one, owned by the caller; its _Destroy call frees it and allows NULL
+ *   errors      the tuttiResult_t of tutti.h; tuttiParallelGetLastError has the message.  tuttiInvalidArgument and
+ *               tuttiInvalidUsage leave the handle unharmed
+ *   structs     a config starts with its own size; start from its _INITIALIZER, so that fields can be added */
 #ifndef TUTTI_PARALLEL_BASE_H_
 #define TUTTI_PARALLEL_BASE_H_
 
@@ -28,12 +28,12 @@
 extern "C" {
 #endif
 
-/** The sentence of the last error of this library on the calling thread.  Never NULL; valid until the next error. */
+/** The message of the last error of this library on the calling thread.  Never NULL; valid until the next error. */
 TUTTI_API const char* tuttiParallelGetLastError(void);
 
-/** The CUDA stream on which this library's calls of the calling thread enqueue their work; NULL, as at first: the
- *  device's default stream.  What a handle has enqueued on one stream comes before what it enqueues on the next.  A
- *  stream lives until the handles that worked on it are destroyed. */
+/** Set the CUDA stream on which this thread's calls of this library enqueue work.  NULL (initially): the device's
+ *  default stream.  A handle's work on one stream comes before its work on the next.  The stream must outlive the
+ *  handles that worked on it. */
 TUTTI_API tuttiResult_t tuttiParallelSetStream(tuttiStream_t stream);
 
 /* ---- Tensors ------------------------------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static inline tuttiTensor_t tuttiVectorOf(void* data, tuttiDataType_t dtype, int
 /* ---- How sums are rounded -------------------------------------------------------------------------------------- */
 
 typedef enum {
-  /* Whatever is fastest.  The same layout gives the same bits only as far as the kernels and tutti.h do. */
+  /* The fastest.  A layout repeats its bits only as far as the kernels and tutti.h do. */
   tuttiNumericsFast = 0,
   /* The same bits in every layout: every sum that a layout may cut (over micro-batches, over the inner dimension of a
    * product, over tokens) follows one fixed binary tree over fixed leaves, wherever the leaves lie. */
@@ -88,14 +88,15 @@ typedef enum {
 
 /* ---- Splits ---------------------------------------------------------------------------------------------------- */
 
-/** Cut `total` items into n contiguous parts whose bounds are multiples of `unit` (the last one is total), as even as
- *  that allows; earlier parts get what is left over.  cuts [n + 1]: part r is [cuts[r], cuts[r + 1]), maybe empty.
+/** Cut `total` items into n contiguous parts as even as possible.  Bounds are multiples of `unit`, except the last,
+ *  which is total.  Earlier parts get the rest.
+ *  cuts     [n + 1] written: part r is [cuts[r], cuts[r + 1]), maybe empty
  *  weights  [n] or NULL: parts in proportion to them (a slow rank, a smaller machine) */
 TUTTI_API tuttiResult_t tuttiSplitEven(int64_t total, int64_t unit, int n, const double* weights, int64_t* cuts);
 
 /* ---- Traffic --------------------------------------------------------------------------------------------------- */
 
-/* What a rank did, or is expected to do, per kind of call; start from TUTTI_TRAFFIC_INITIALIZER.
+/* Calls and bytes of a rank, counted or expected, by kind of call; start from TUTTI_TRAFFIC_INITIALIZER.
  *   bytes  AllReduce: the vector.  AllGather(v), ReduceScatter(v): the whole vector.  AllToAll(v): what this rank sends
  *          to others.  Broadcast, Send, Recv: the message */
 typedef struct {

@@ -3,11 +3,9 @@
  *   per micro-batch:  tuttiEpRoute (ids of experts); tuttiEpDispatch; experts compute; tuttiEpCombine
  *   backward:         tuttiEpCombineBackward; experts' backward; tuttiEpDispatchBackward
  *
- * On the host or CUDA: all that Dispatch and Combine take is the device's memory there.  Route waits for the stream,
- * since its numbers are the host's.
- *
- * What arrives is in an order that depends on the tokens only: by expert, then by the rank the token is of, then by its
- * row, then by its choice. */
+ *   memory  host or CUDA; on CUDA all tensors of Dispatch and Combine are device memory.  Route waits for the stream,
+ *           because its results are on the host
+ *   order   arriving rows are ordered by expert, then by the token's rank, then by its row, then by its choice */
 #ifndef TUTTI_PARALLEL_EP_H_
 #define TUTTI_PARALLEL_EP_H_
 
@@ -35,17 +33,18 @@ typedef struct {
 
 /** comm NULL: one rank that has all experts. */
 TUTTI_API tuttiResult_t tuttiEpCreate(tuttiEp_t* ep, tuttiComm_t comm, const tuttiEpConfig_t* config);
+/** Local. */
 TUTTI_API tuttiResult_t tuttiEpDestroy(tuttiEp_t ep);
 
-/** Which tokens go where; ranks may have different numbers of tokens, also none.  Replaces the routes of the last call.
- *  ids       [tokens, choices] int32, an expert each; in the host's memory or ep's device's
- *  received  how many rows come to this rank
- *  perExpert [experts here] how many rows of them are each expert's; NULL: not wanted */
+/** Choose which tokens go where, in place of the last call's routes.  Ranks may have different numbers of tokens.
+ *  ids        [tokens, choices] int32, an expert each; in host memory or memory of ep's device
+ *  received   written: number of rows that come to this rank
+ *  perExpert  [experts here] written: rows of each expert; NULL: not wanted */
 TUTTI_API tuttiResult_t tuttiEpRoute(tuttiEp_t ep, const tuttiTensor_t* ids, int64_t* received, int64_t* perExpert);
-/** Of the rows that come to this rank, how many come from where: rows [experts here, nRanks], for example to keep the
- *  gradients of each rank's tokens apart. */
+/** How many rows of each expert here come from each rank, for example to keep gradients of each rank's tokens apart.
+ *  rows  [experts here, nRanks], written */
 TUTTI_API tuttiResult_t tuttiEpRowsFrom(tuttiEp_t ep, int64_t* rows);
-/** How many of this rank's (token, choice) pairs were dropped for want of capacity. */
+/** How many of this rank's (token, choice) pairs exceeded the capacity and were dropped. */
 TUTTI_API tuttiResult_t tuttiEpDropped(tuttiEp_t ep, int64_t* dropped);
 
 /** x [tokens, width] to y [received, width], both contiguous, float32 or float64. */
@@ -53,31 +52,31 @@ TUTTI_API tuttiResult_t tuttiEpDispatch(tuttiEp_t ep, const tuttiTensor_t* x, co
 /** dx = the sum over choices of what comes back of dy, in the order of choices. */
 TUTTI_API tuttiResult_t tuttiEpDispatchBackward(tuttiEp_t ep, const tuttiTensor_t* dy, const tuttiTensor_t* dx);
 
-/** out[t] = the sum over choices c of weights[t][c] * what comes back of y, in the order of choices; dropped ones add
- * 0. weights  [tokens, choices], of y's dtype kept     [tokens * choices * width] elements: what came back, for the
- * backward pass */
+/** out[t] = the sum over choices c of weights[t][c] * the row that comes back, in the order of choices; dropped ones
+ *  add 0.
+ *  y        [received, width], contiguous;  out  [tokens, width]
+ *  weights  [tokens, choices], of y's dtype
+ *  kept     [tokens * choices * width] elements, written: the rows that came back, for the backward pass */
 TUTTI_API tuttiResult_t tuttiEpCombine(tuttiEp_t ep, const tuttiTensor_t* y, const tuttiTensor_t* weights,
                                        const tuttiTensor_t* out, void* kept);
+/** dy and dweights are written.  dout [tokens, width]; weights and kept as in tuttiEpCombine. */
 TUTTI_API tuttiResult_t tuttiEpCombineBackward(tuttiEp_t ep, const tuttiTensor_t* dout, const tuttiTensor_t* weights,
                                                const void* kept, const tuttiTensor_t* dy,
                                                const tuttiTensor_t* dweights);
 
-/** The loss that keeps experts evenly loaded, of the present routes (Fedus, Zoph and Shazeer, "Switch Transformers",
- * JMLR 23, 2022, section 2.2): coefficient * experts * the sum over experts e of f_e P_e, with f_e the share of (token,
- * choice) pairs that ask for e, dropped ones too, and P_e the mean of probabilities[.][e].  It is `coefficient` where
- * both are even. Waits for probabilities on CUDA.
- *
+/** The auxiliary loss that keeps experts evenly loaded, for the present routes (Fedus, Zoph and Shazeer, "Switch
+ *  Transformers", JMLR 23, 2022, section 2.2): coefficient * experts * the sum over experts e of f_e P_e.  f_e is the
+ *  share of (token, choice) pairs that ask for e, dropped ones too, and P_e the mean of probabilities[.][e].  An even
+ *  load gives `coefficient`.  On CUDA it waits for probabilities.
  *  - probabilities   [tokens, experts] of the router, contiguous, float32 or float64
- *  - allRanks        0: of this rank's tokens alone, so that no layout changes it; 1: of those of all ranks together,
- * which all call it
+ *  - allRanks        0: this rank's tokens alone, the same in every layout.  1: tokens of all ranks; collective
  *  - loss            written
- *  - dprobabilities  NULL, or added to: the loss's gradient, f_e taken as constants */
+ *  - dprobabilities  NULL, or added to: the loss's gradient, with f_e as constants */
 TUTTI_API tuttiResult_t tuttiEpBalanceLoss(tuttiEp_t ep, const tuttiTensor_t* probabilities, double coefficient,
                                            int allRanks, double* loss, const tuttiTensor_t* dprobabilities);
 
-/** All that went through ep, and what the present routes cause for `width` columns in one Dispatch or Combine, forward
- * or backward (each the same from the other side: `back` = 0 for Dispatch and CombineBackward, 1 for the other two).
- *  Either may be NULL. */
+/** counted: all traffic of ep so far.  expected: traffic of one call with `width` columns and the present routes.
+ *  back  0: Dispatch or CombineBackward.  1: Combine or DispatchBackward.  counted and expected may be NULL */
 TUTTI_API tuttiResult_t tuttiEpTraffic(tuttiEp_t ep, int64_t width, tuttiDataType_t dtype, int back,
                                        tuttiTraffic_t* counted, tuttiTraffic_t* expected);
 

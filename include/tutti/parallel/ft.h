@@ -1,12 +1,11 @@
 /* Training that goes on when ranks come, go, slow down or die.
  *
- * What a rank holds is said in pieces of whole tensors.  From one division to another they travel without a file
- * (tuttiReshard), through one (tuttiCheckpointSave, tuttiCheckpointLoad), or out of a neighbour's memory
- * (tuttiMirrorRestore): divisions and rank counts may differ as they like.
- *
- * The data of pieces is in the memory of the communicator's device: with a CUDA communicator in CUDA memory, else the
- * host's.  CUDA memory is read when what the stream of tuttiParallelSetStream holds is done, and copied through the
- * host's: a call takes as much host memory as its pieces have, waits, and leaves files that load on either. */
+ *   pieces  describe what a rank holds of whole tensors.  They move to another division without a file (tuttiReshard),
+ *           by a file (tuttiCheckpointSave, tuttiCheckpointLoad), or from a neighbour's memory (tuttiMirrorRestore).
+ *           Divisions and rank counts may differ
+ *   memory  data of pieces is in memory of the communicator's device, the host or CUDA.  CUDA memory is read after the
+ *           work on the stream of tuttiParallelSetStream, and copied through as much host memory.  Calls wait.  Files
+ *           load on either device */
 #ifndef TUTTI_PARALLEL_FT_H_
 #define TUTTI_PARALLEL_FT_H_
 
@@ -43,8 +42,8 @@ static inline tuttiPiece_t tuttiPieceOf(const char* name, tuttiDataType_t dtype,
   return p;
 }
 
-/** Collective: fill the pieces that ranks want from those that ranks have, by one all-to-all of what is not there
- *  already.  An element that several have comes from one of them, from the rank itself if it can.
+/** Fill the pieces that ranks want from the pieces that ranks have.  Collective: one all-to-all of elements that are
+ *  elsewhere.  An element that several ranks have comes from one of them, from this rank if it has it.
  *  have, want  [nHave], [nWant]; data of want does not overlap data of have.  To leave, want nothing and then shrink
  *              the communicator; to join, have nothing
  *  moved       bytes that this rank sent to others; may be NULL
@@ -55,12 +54,12 @@ TUTTI_API tuttiResult_t tuttiReshard(tuttiComm_t comm, const tuttiPiece_t* have,
 
 /* ---- Checkpoints ----------------------------------------------------------------------------------------------- */
 
-/** Collective: each rank writes its pieces to a file of its own in folder/step-N; the step counts as saved when all
- *  have.  folder is made if it is not there; with several hosts it is one that all of them see.
+/** Each rank writes its pieces to a file of its own in folder/step-N.  The step counts as saved when all have.
+ *  Collective.  folder is created if it is missing; several hosts need a folder that all of them see.
  *  Errors  tuttiSystemError on all ranks: one could not write; the sentence names it */
 TUTTI_API tuttiResult_t tuttiCheckpointSave(tuttiComm_t comm, const char* folder, int64_t step,
                                             const tuttiPiece_t* pieces, size_t n);
-/** Collective: fill pieces from what was saved, at any layout and rank count.  Data is verified by its hash.
+/** Fill pieces from a saved step, at any layout and rank count.  Collective.  Data is verified by its hash.
  *  step  which, or -1: the newest that is complete; becomes the one that was loaded
  *  Errors  tuttiSystemError: no such step, or a file cannot be read or is not as it was written; tuttiInvalidUsage: it
  *          lacks an element.  On all ranks */
@@ -100,18 +99,20 @@ typedef struct tuttiPace* tuttiPace_t;
 
 typedef struct {
   size_t size;
-  int window;   /* steps that are looked back at; their median counts.  Default 20 */
+  int window;   /* number of last steps, whose median counts.  Default 20 */
   double ratio; /* a rank that takes that many times the median rank's time is a straggler.  Default 1.3 */
 } tuttiPaceConfig_t;
 
 #define TUTTI_PACE_CONFIG_INITIALIZER \
   { sizeof(tuttiPaceConfig_t), 20, 1.3 }
 
+/** Local.  comm: borrowed, used by tuttiPaceShares.  config may be NULL. */
 TUTTI_API tuttiResult_t tuttiPaceCreate(tuttiPace_t* pace, tuttiComm_t comm, const tuttiPaceConfig_t* config);
+/** Local. */
 TUTTI_API tuttiResult_t tuttiPaceDestroy(tuttiPace_t pace);
 /** Local: this rank computed `share` units (micro-batches, layers) in a step, in `milliseconds` without waiting. */
 TUTTI_API tuttiResult_t tuttiPaceStep(tuttiPace_t pace, double milliseconds, double share);
-/** Collective: shares of `total` units in proportion to the ranks' speeds if there is a straggler, else even ones.
+/** Shares of `total` units: in proportion to the ranks' speeds if there is a straggler, else even.  Collective.
  *  cuts     [nRanks + 1] for tuttiDdpShare, or as cuts of layers or tokens
  *  slowest  the slowest rank;  ratio  its time per unit over the median rank's.  Either may be NULL
  *  Errors   tuttiInvalidUsage: a rank has no steps yet */

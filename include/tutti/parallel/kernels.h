@@ -1,4 +1,4 @@
-/* The table of computations that the layers are written on, and its defaults for host memory. */
+/* The computations that the layers use, and their defaults for host memory. */
 #ifndef TUTTI_PARALLEL_KERNELS_H_
 #define TUTTI_PARALLEL_KERNELS_H_
 
@@ -56,8 +56,8 @@ TUTTI_API tuttiResult_t tuttiGeluBackward(const tuttiTensor_t* x, const tuttiTen
 /** y = (x - mean) / sqrt(variance + 1e-5) * gamma + beta by rows; x, y [rows, width], gamma, beta [width]. */
 TUTTI_API tuttiResult_t tuttiLayerNorm(const tuttiTensor_t* x, const tuttiTensor_t* gamma, const tuttiTensor_t* beta,
                                        const tuttiTensor_t* y);
-/** dx is written; leaf l of dgamma and dbeta [nLeaves, width] is the sum over rows [rowCuts[l], rowCuts[l + 1]),
- * written too: add leaves with tuttiTreeAllReduce, also where other ranks hold other rows (sequence parallelism). */
+/** dx, dgamma and dbeta are written.  Leaf l of dgamma and dbeta [nLeaves, width] is the sum over rows
+ *  [rowCuts[l], rowCuts[l + 1]).  Add leaves with tuttiTreeAllReduce, also if other ranks hold other rows. */
 TUTTI_API tuttiResult_t tuttiLayerNormBackward(const tuttiTensor_t* x, const tuttiTensor_t* gamma,
                                                const tuttiTensor_t* dy, const int64_t* rowCuts, int nLeaves,
                                                const tuttiTensor_t* dx, const tuttiTensor_t* dgamma,
@@ -96,18 +96,18 @@ typedef struct {
 TUTTI_API tuttiResult_t tuttiAttentionForward(const tuttiAttention_t* shape, const tuttiKernels_t* kernels,
                                               const tuttiTensor_t* q, const tuttiTensor_t* k, const tuttiTensor_t* v,
                                               const tuttiTensor_t* out, const tuttiTensor_t* lse);
-/** dq, dk, dv are written.  out and lse are those of all keys together, also when k and v are a part of them: then dq
- * is that part's share. */
+/** dq, dk, dv are written.  out and lse belong to all keys, also if k and v are only some of them; dq is then the share
+ *  of those. */
 TUTTI_API tuttiResult_t tuttiAttentionBackward(const tuttiAttention_t* shape, const tuttiKernels_t* kernels,
                                                const tuttiTensor_t* q, const tuttiTensor_t* k, const tuttiTensor_t* v,
                                                const tuttiTensor_t* out, const tuttiTensor_t* lse,
                                                const tuttiTensor_t* dout, const tuttiTensor_t* dq,
                                                const tuttiTensor_t* dk, const tuttiTensor_t* dv);
-/** What a forward or a backward call takes beside its arguments, which does not grow with the sequence: a tile's scores
- * of e bytes an element, forward with two numbers per query, backward with their gradients,
- *   forward  e tq (tk + 2)    backward  2 e tq tk    tq = min(queryTile, queries), tk = min(keyTile, keys)
- * on CUDA of as many heads at once as have room in 256 MiB.
- * device  TUTTI_DEVICE_HOST or TUTTI_DEVICE_CUDA */
+/** Bytes that a forward or backward call needs beside its arguments: a tile's scores, e bytes an element.  They do not
+ *  grow with the sequence.  With tq = min(queryTile, queries) and tk = min(keyTile, keys):
+ *  - forward   e tq (tk + 2)
+ *  - backward  2 e tq tk
+ *  - device    TUTTI_DEVICE_HOST, or TUTTI_DEVICE_CUDA: times as many heads as fit in 256 MiB */
 TUTTI_API tuttiResult_t tuttiAttentionMemory(const tuttiAttention_t* shape, tuttiDataType_t dtype, int64_t device,
                                              int backward, size_t* bytes);
 

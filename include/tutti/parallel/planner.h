@@ -1,4 +1,4 @@
-/* What a layout of a transformer costs, by formula: memory per rank and bytes on the wire.  Needs no ranks. */
+/* What a layout of a transformer costs, by formula: memory, bytes on the wire, time of a step.  Needs no ranks. */
 #ifndef TUTTI_PARALLEL_PLANNER_H_
 #define TUTTI_PARALLEL_PLANNER_H_
 
@@ -24,9 +24,8 @@ typedef struct {
   double choices;     /* experts of each token */
   double expertWidth; /* 0: 4 hidden / choices */
   double kvHeads;     /* of keys and values, for a ring's bytes; 0: heads */
-  double keyBlock; /* keys whose scores of all queries attention has at a time; 0: 1024 of 1024 queries, as kernels.h */
-  double
-      visible; /* the part of the scores that attention computes.  Default 1; 0.5: passes by what a causal mask hides */
+  double keyBlock;    /* keys whose scores with all queries exist at a time; 0: tiles of 1024 x 1024, as kernels.h */
+  double visible;     /* the part of the scores that attention computes.  Default 1; 0.5: skips a causal mask's half */
 } tuttiModelShape_t;
 
 #define TUTTI_MODEL_SHAPE_INITIALIZER \
@@ -67,17 +66,16 @@ typedef struct {
 #define TUTTI_LAYOUT_COST_INITIALIZER \
   { sizeof(tuttiLayoutCost_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/** Activations after Korthikanti et al. ("Reducing Activation Recomputation", 2022), table 2 and section 4.2.3: per
- * layer sbh (10 + 24/t + 5as/(ht)) with tensor parallelism, all over t with sequence parallelism.
- *
- * The pipeline's figures are those of the schedule that tuttiScheduleCreate makes, 1f1b or with chunks interleaved:
- * bubble is tuttiScheduleSimulate's bubbleOverIdeal with a backward of two forwards and what it computes again,
- * inFlight its peakInFlight, and ppBytes the messages of the rank that sends most.  Of many micro-batches the first and
- * last are simulated.  tuttiInvalidArgument for pipelines of thousands of stages, which are too large for it.
- *
- * Over cp ranks s is their part of the tokens.  Working memory is, with full recomputation, what one layer keeps
- * otherwise, and with any recomputation the scores of one head and their gradients: 2 (s/cp)^2 elements, which a ring
- * cuts on both sides.  Full recomputation sends what forward sends a second time. */
+/** What a layout costs.
+ *  - activations  per layer sbh (10 + 24/t + 5as/(ht)) with tensor parallelism, all over t with sequence parallelism
+ *                 (Korthikanti et al., "Reducing Activation Recomputation", 2022, table 2 and section 4.2.3).  Over cp
+ *                 ranks s is their part of the tokens
+ *  - pipeline     from simulating tuttiScheduleCreate's 1f1b or, with chunks, interleaved: bubble is bubbleOverIdeal
+ *                 with a backward of two forwards and what it computes again, inFlight is peakInFlight, ppBytes the
+ *                 messages of the rank that sends most.  Of many micro-batches the first and last are simulated
+ *  - working      with full recomputation what one layer keeps otherwise, and with any recomputation a tile of scores
+ *                 and their gradients (docs/parallel/planner.md).  It also sends again what forward sends, if full
+ *  - Errors       tuttiInvalidArgument: thousands of stages, which are too many to simulate */
 TUTTI_API tuttiResult_t tuttiLayoutCost(const tuttiModelShape_t* model, const tuttiLayout_t* layout,
                                         tuttiLayoutCost_t* cost);
 
@@ -143,9 +141,9 @@ typedef struct {
 TUTTI_API tuttiResult_t tuttiPlanSearch(const tuttiModelShape_t* model, const tuttiMachine_t* machine, int batch,
                                         tuttiPlan_t* plans, size_t capacity, size_t* count);
 
-/** One layout that is given: what it costs, and in `why` where its time goes (or why it does not fit).  Its
- * micro-batches are batch over what its replicas take at once, unless it says. Errors: tuttiInvalidArgument if it is
- * not of machine.ranks, or its replicas do not divide the batch. */
+/** The plan of one given layout: what it costs, and in `why` where its time goes, or why it does not fit.  Unless the
+ *  layout sets microBatches, they are batch over what its replicas take at once.
+ *  Errors  tuttiInvalidArgument: the layout is not of machine.ranks, or its replicas do not divide the batch */
 TUTTI_API tuttiResult_t tuttiPlanLayout(const tuttiModelShape_t* model, const tuttiMachine_t* machine, int batch,
                                         const tuttiLayout_t* layout, tuttiPlan_t* plan);
 

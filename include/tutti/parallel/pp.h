@@ -1,7 +1,7 @@
-/* Pipeline parallelism: stages of layers on different ranks, micro-batches flowing through them.
+/* Pipeline parallelism: stages of layers on different ranks, through which micro-batches flow.
  *
- * A schedule is data: per rank, a list of actions.  It is checked and simulated before anything runs; it can be written
- * as CSV, edited, and read back. */
+ * A schedule is data: a list of actions per rank.  It is checked and can be simulated before anything runs.  It can be
+ * written as CSV, edited, and read back. */
 #ifndef TUTTI_PARALLEL_PP_H_
 #define TUTTI_PARALLEL_PP_H_
 
@@ -44,19 +44,20 @@ typedef struct tuttiSchedule* tuttiSchedule_t;
  *    where steps follow each other and no rank waits for all others between them
  *  - zbv: as zb-h2 in 1f1b's memory; two stages per rank that lie in a V: rank r has stages r and 2p-1-r
  *
- *  Any number of micro-batches, at least 1; stages times micro-batches below 2^24.  chunks is 1 where the list does not
- *  name it.  zb-h2, and zbv of fewer than 2p-1 micro-batches, are made by list scheduling under the memory's bound,
- * with equal costs for the three kinds of work. */
+ *  microBatches is at least 1; stages times micro-batches is below 2^24.  chunks is 1 unless the list names it.  zb-h2,
+ *  and zbv of fewer than 2p-1 micro-batches, are made by list scheduling under the memory's bound, with equal costs for
+ *  the three kinds of work. */
 TUTTI_API tuttiResult_t tuttiScheduleCreate(tuttiSchedule_t* schedule, const char* name, int nRanks, int chunks,
                                             int microBatches);
-/** From CSV: a row per rank, cells like "2F0" (stage 2, forward, micro-batch 0) with F, B, I, W for the computations
- * and SF, RF, SB, RB for messages.  Empty cells are passed by, and empty lines; a line of
- * commas alone is a rank that does nothing.  Without any message cells, messages are put where they
- *  belong.  Stages and micro-batches are counted from what is there; checked as by tuttiScheduleValidate. */
+/** A schedule from CSV: a row per rank, cells like "2F0" (stage 2, forward, micro-batch 0), with F, B, I, W for
+ *  computations and SF, RF, SB, RB for messages.  Empty cells and lines are ignored; a line of commas alone is a rank
+ *  that does nothing.  If there are no message cells, messages are added.  Checked as by tuttiScheduleValidate. */
 TUTTI_API tuttiResult_t tuttiScheduleParse(tuttiSchedule_t* schedule, const char* csv);
 TUTTI_API tuttiResult_t tuttiScheduleDestroy(tuttiSchedule_t schedule);
 
+/** The schedule as CSV.  Owned by the schedule; valid until the next tuttiScheduleCsv on it. */
 TUTTI_API tuttiResult_t tuttiScheduleCsv(tuttiSchedule_t schedule, const char** csv);
+/** Numbers of ranks, stages and micro-batches; each may be NULL. */
 TUTTI_API tuttiResult_t tuttiScheduleShape(tuttiSchedule_t schedule, int* nRanks, int* stages, int* microBatches);
 /** Which rank has a stage. */
 TUTTI_API tuttiResult_t tuttiScheduleRankOf(tuttiSchedule_t schedule, int stage, int* rank);
@@ -64,9 +65,10 @@ TUTTI_API tuttiResult_t tuttiScheduleRankOf(tuttiSchedule_t schedule, int stage,
 TUTTI_API tuttiResult_t tuttiScheduleActions(tuttiSchedule_t schedule, int rank, const tuttiAction_t** actions,
                                              int* count);
 
-/** Every computation once, on the rank of its stage; what it needs before it; every message sent once and received
- * once; no deadlock when a rank has room for `buffers` messages under way to each other rank (0: a send waits for its
- *  receive).  complaint is "" or names the first action that is wrong; lives until the next call on the schedule. */
+/** Check that every computation occurs once, on the rank of its stage and after what it needs, that every message is
+ *  sent and received once, and that nothing deadlocks.
+ *  buffers    messages that may be under way from a rank to each other one; 0: a send waits for its receive
+ *  complaint  "" or a sentence with the first wrong action; valid until the next call on the schedule */
 TUTTI_API tuttiResult_t tuttiScheduleValidate(tuttiSchedule_t schedule, int buffers, const char** complaint);
 
 /** Start from TUTTI_SIMULATION_INITIALIZER.  Times are in any one unit. */
@@ -86,6 +88,7 @@ typedef struct {
 #define TUTTI_SIMULATION_INITIALIZER \
   { sizeof(tuttiSimulation_t), 1, 1, 1, 0, 0, 0, 0, 0, 0, 0 }
 
+/** Simulate one step.  The inputs of `simulation` are read, the results written. */
 TUTTI_API tuttiResult_t tuttiScheduleSimulate(tuttiSchedule_t schedule, tuttiSimulation_t* simulation);
 /** The most micro-batches, counted per stage, of which a rank holds activations at once: from a forward to the end of
  *  its backward, or BackwardWeight. */
@@ -119,13 +122,13 @@ typedef struct tuttiPipeline* tuttiPipeline_t;
  *  schedule  the same on all ranks; validated here.  Not needed afterwards
  *  count     elements between two stages, of `dtype`, the same everywhere
  *
- *  On CUDA those threads have streams of their own, and stages enqueue on the caller's: a step waits for other ranks to
- *  enqueue theirs, not for the device.
- */
+ *  On CUDA those threads have streams of their own, and stages enqueue on the caller's stream.  A step waits until
+ *  other ranks have enqueued theirs, not for the device. */
 TUTTI_API tuttiResult_t tuttiPipelineCreate(tuttiPipeline_t* pipeline, tuttiComm_t comm, tuttiSchedule_t schedule,
                                             size_t count, tuttiDataType_t dtype, const tuttiStages_t* stages);
+/** Collective, unless a step has failed. */
 TUTTI_API tuttiResult_t tuttiPipelineDestroy(tuttiPipeline_t pipeline);
-/** All micro-batches, forward and backward. */
+/** Run all micro-batches, forward and backward.  Collective.  An error of a stage fails the step on all ranks. */
 TUTTI_API tuttiResult_t tuttiPipelineStep(tuttiPipeline_t pipeline);
 /** Messages since the handle was made, and of one step by the formula (either may be NULL). */
 TUTTI_API tuttiResult_t tuttiPipelineTraffic(tuttiPipeline_t pipeline, tuttiTraffic_t* counted,

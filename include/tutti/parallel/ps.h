@@ -54,28 +54,28 @@ typedef struct {
  *  Errors      tuttiInvalidUsage: ranks hold different lists; tuttiInvalidArgument: no worker or no server is left */
 TUTTI_API tuttiResult_t tuttiPsCreate(tuttiPs_t* ps, tuttiComm_t comm, const tuttiParameter_t* parameters, size_t n,
                                       const tuttiPsConfig_t* config);
-/** A worker says farewell here if it has not failed.  Collective.  NULL is allowed. */
+/** Collective.  A worker that has not failed takes its leave of the servers here. */
 TUTTI_API tuttiResult_t tuttiPsDestroy(tuttiPs_t ps);
 
 /** Whether this rank is a server. */
 TUTTI_API tuttiResult_t tuttiPsIsServer(tuttiPs_t ps, int* server);
 
-/** A server's: answer workers until all have left.
+/** On a server: answer workers until all have left.
  *  Errors  tuttiRemoteError: a worker died and the others cannot go on without it (staleness 0 without backup workers,
  *          or fewer than workers - backup are left); the other workers' calls fail with that sentence */
 TUTTI_API tuttiResult_t tuttiPsServe(tuttiPs_t ps);
 
-/** A worker's: values of all parameters but sparse ones, into where the parameters lie.  Waits as config.staleness
+/** On a worker: write the values of all parameters except sparse ones into the parameters.  Waits as config.staleness
  *  says. */
 TUTTI_API tuttiResult_t tuttiPsPull(tuttiPs_t ps);
-/** A worker's, after tuttiPsPull of the step: some rows of a sparse parameter, into the rows of the parameter.
+/** On a worker, after tuttiPsPull of the step: write some rows of a sparse parameter into the parameter.
  *  rows  [n] rising */
 TUTTI_API tuttiResult_t tuttiPsPullRows(tuttiPs_t ps, size_t parameter, const int64_t* rows, int64_t n);
-/** A worker's, before tuttiPsPush of the step: the gradient of some rows of a sparse parameter.
+/** On a worker, before tuttiPsPush of the step: send the gradient of some rows of a sparse parameter.
  *  rows      [n] rising;  gradient  [n, row] contiguous */
 TUTTI_API tuttiResult_t tuttiPsPushRows(tuttiPs_t ps, size_t parameter, const int64_t* rows, int64_t n,
                                         const void* gradient);
-/** A worker's: the gradients of all other parameters; ends this worker's step.
+/** On a worker: send the gradients of all other parameters.  This ends the worker's step.
  *  gradients  [n] of the parameters' shapes, contiguous; those of sparse parameters are not looked at */
 TUTTI_API tuttiResult_t tuttiPsPush(tuttiPs_t ps, const tuttiTensor_t* gradients);
 
@@ -92,6 +92,7 @@ typedef struct {
 #define TUTTI_PS_REPORT_INITIALIZER \
   { sizeof(tuttiPsReport_t), 0, 0, 0, TUTTI_TRAFFIC_INITIALIZER, TUTTI_TRAFFIC_INITIALIZER }
 
+/** Local.  Set report->size; the other fields are written. */
 TUTTI_API tuttiResult_t tuttiPsReport(tuttiPs_t ps, tuttiPsReport_t* report);
 
 #ifdef __cplusplus

@@ -1,14 +1,12 @@
-/* Sequence (context) parallelism: the tokens of a sequence lie on different ranks, and attention brings them together.
+/* Sequence (context) parallelism: ranks hold different tokens of a sequence, and attention combines them.
  *
- *   Ulysses   an all-to-all turns parts of the sequence into whole sequences of some heads, and back (Jacobs et al.,
- * 2023) ring      keys and values go round, queries stay; parts are merged by their log-sum-exp (Liu et al., 2023)
+ *   Ulysses   all-to-alls turn parts of the sequence into whole sequences of some heads, and back (Jacobs et al., 2023)
+ *   ring      keys and values travel, queries stay; parts are merged by their log-sum-exp (Liu et al., 2023)
  *   gather    keys and values of all ranks are gathered; gradients go back by a reduce-scatter
  *   2-D       Ulysses within groups, ring or gather between them (Fang and Zhao, "USP", 2024)
  *
- * On the host or CUDA, where all that a call takes is the device's memory and keys and values travel on a stream beside
- * the caller's.
- *
- * Under a causal mask the ring's ranks have equal work only if their tokens are dealt fairly: zigzag or striped. */
+ * Memory is the host's or CUDA's; on CUDA keys and values travel on a stream beside the caller's.  Under a causal mask
+ * the ring's ranks have equal work only with zigzag or striped tokens. */
 #ifndef TUTTI_PARALLEL_SP_H_
 #define TUTTI_PARALLEL_SP_H_
 
@@ -37,9 +35,9 @@ typedef struct {
   int gather;                    /* 1: keys and values are gathered, not passed round; contiguous tokens only */
   int overlap;                   /* 1 (default): the next keys and values travel while this rank computes */
   const tuttiKernels_t* kernels; /* as for tuttiAttentionForward */
-  /* 0 (default): fast.  Else the same bits for any division: keys and values are gathered, their gradients summed over
-   * that many leaves of queries along the tree of sums.h.  Contiguous tokens, cut at bounds of leaves over all ranks of
-   * both groups, so that at most that many have some.  As many as tuttiTpConfig_t.leaves where both are used */
+  /* 0 (default): fast.  Else the same bits for any division: keys and values are gathered, and their gradients summed
+   * over that many leaves of queries along the tree of sums.h.  Tokens are contiguous and cut at bounds of leaves over
+   * all ranks of both groups; at most that many ranks have tokens.  Equal to tuttiTpConfig_t.leaves if both are used */
   int leaves;
   int64_t
       device; /* tuttiDevice_t.  TUTTI_DEVICE_AUTO (default): that of the communicators' ranks, the host without one */
@@ -49,17 +47,16 @@ typedef struct {
 #define TUTTI_SP_CONFIG_INITIALIZER \
   { sizeof(tuttiSpConfig_t), 0, 1, 0, 0, 0, 1, 0, tuttiTokensContiguous, 0, 1, NULL, 0, TUTTI_DEVICE_AUTO, 0, 0 }
 
-/** ulysses, ring  the groups along the two axes; NULL: none.  The sequence is divided over the ring's ranks, and each
- * part contiguously over the ranks of its ulysses group.  Calls on ring come from a thread of sp's while a call runs.
- */
+/** The sequence is divided over the ring's ranks, and each part contiguously over the ranks of its ulysses group.
+ *  ulysses, ring  the groups along the two axes; NULL: none.  A thread of sp uses ring while a call runs */
 TUTTI_API tuttiResult_t tuttiSpCreate(tuttiSp_t* sp, tuttiComm_t ulysses, tuttiComm_t ring,
                                       const tuttiSpConfig_t* config);
 TUTTI_API tuttiResult_t tuttiSpDestroy(tuttiSp_t sp);
 
-/** How many tokens of each sequence this rank has, maybe none, and (unless NULL) their positions in it, in the order of
- *  rows. */
+/** How many tokens of each sequence this rank has, maybe 0, and their positions in the order of rows.
+ *  positions  [*count], written; NULL: not wanted */
 TUTTI_API tuttiResult_t tuttiSpTokens(tuttiSp_t sp, int64_t* count, int64_t* positions);
-/** Elements of what the forward pass keeps for the backward pass. */
+/** Number of elements that the forward pass keeps for the backward pass. */
 TUTTI_API tuttiResult_t tuttiSpSaved(tuttiSp_t sp, size_t* count);
 
 /** Attention of this rank's tokens to all tokens of their sequence.  Rows are tokens: row b * count + i is this rank's
@@ -72,15 +69,14 @@ TUTTI_API tuttiResult_t tuttiSpForward(tuttiSp_t sp, const tuttiTensor_t* q, con
 TUTTI_API tuttiResult_t tuttiSpBackward(tuttiSp_t sp, const void* saved, const tuttiTensor_t* dout,
                                         const tuttiTensor_t* dq, const tuttiTensor_t* dk, const tuttiTensor_t* dv);
 
-/** All that went through sp, and what one forward and one backward pass cause by the formula (either may be NULL). */
+/** counted: all traffic of sp so far.  expected: of one forward and one backward pass, by the formula.  May be NULL. */
 TUTTI_API tuttiResult_t tuttiSpTraffic(tuttiSp_t sp, tuttiDataType_t dtype, tuttiTraffic_t* counted,
                                        tuttiTraffic_t* expected);
-/** The most memory that a call has held so far beside its arguments, in bytes, and what a forward and a backward pass
- * hold at most by the formula: numbers of tokens times widths and tiles of scores (docs/parallel/sp.md).  Either may be
- * NULL. */
+/** counted: the most bytes that a call has held beside its arguments.  expected: the most of a forward and a backward
+ *  pass by the formula of docs/parallel/sp.md.  May be NULL. */
 TUTTI_API tuttiResult_t tuttiSpMemory(tuttiSp_t sp, tuttiDataType_t dtype, size_t* counted, size_t* expected);
-/** Of the visible entries of the scores: their mean over the ring's ranks, over the sum of each hop's most on one rank;
- *  1 is perfect, n / (2n - 1) is a contiguous causal ring when tokens are many. */
+/** The share of the ring's time that ranks use, by visible scores: their mean over ranks, divided by the sum over hops
+ *  of the most on one rank.  1 is perfect; a contiguous causal ring has n / (2n - 1) with many tokens. */
 TUTTI_API tuttiResult_t tuttiSpBalance(tuttiSp_t sp, double* balance);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
 /* Sums whose bits do not depend on where their operands lie.
  *
- * A sum is cut into a fixed number of leaves.  They are added along one binary tree: of n leaves the left child has the
- * largest power of two below n.  A rank holds a contiguous run of leaves, adds what lies wholly in its run, and
- * sends the rest on; each sum is then made once, in the tree's order, by the rank that owns that slice of the vector.
- * With leaf runs that are subtrees (powers of two, evenly split) the bytes on the wire are those of an all-reduce. */
+ * A sum is cut into a fixed number of leaves, which are added along one binary tree: of n leaves the left child has the
+ * largest power of two below n.  A rank holds a contiguous run of leaves.  It adds subtrees that lie wholly in its run
+ * and sends the results to the rank that owns that slice of the vector, which completes the sum in the tree's order.
+ * If runs are subtrees (powers of two, evenly split), the bytes on the wire are those of an all-reduce. */
 #ifndef TUTTI_PARALLEL_SUMS_H_
 #define TUTTI_PARALLEL_SUMS_H_
 
@@ -37,9 +37,8 @@ TUTTI_API tuttiResult_t tuttiTreeAllReduceTensors(const tuttiTensor_t* leaves, c
 TUTTI_API tuttiResult_t tuttiTreeReduceScatter(const void* leaves, void* out, tuttiDataType_t dtype,
                                                const int64_t* leafCuts, const int64_t* sliceCuts, tuttiComm_t comm);
 
-/** The sum of squares of tensors that are spread over ranks, rounded once: the same bits whoever holds what.  Every
- *  square counts in units of 2^-80, so sums are exact integers.
- *  On CUDA it waits for the sum.
+/** The sum of squares of tensors that are spread over ranks, rounded once: the same bits for every distribution.
+ *  Squares count in units of 2^-80, so sums are exact integers.  On CUDA it waits for the sum.
  *  tensors  [n], contiguous; each element of the whole is passed by exactly one rank of comm
  *  comm     NULL: this rank is the only one
  *  sum      infinite or NaN if an element is, or if a square reaches 2^40 */

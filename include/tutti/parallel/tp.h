@@ -1,14 +1,12 @@
 /* Tensor parallelism: matrices cut over the ranks of a group, after Megatron-LM (Shoeybi et al., 2019; with sequence
  * parallelism Korthikanti et al., 2022).
  *
- * Rows of x and y are tokens.  A weight is stored [outputs, inputs], as this rank holds it, and belongs to the caller.
- * Without sequence parallelism activations between layers are whole on every rank.  With it a rank holds tokens
- * [cuts[rank], cuts[rank + 1]) of tuttiTpSplit(tokens, 1) there; layers gather them and scatter them again.
- *
- * On the host or CUDA.  On CUDA products are cuBLASLt's, found at run time, or a given table's, whose operands are
- * device memory then and which enqueues on the thread's stream; layout-invariant ones are Tutti's own and have the
- * host's bits.
- */
+ *   shapes  rows of x and y are tokens.  A weight is [outputs, inputs] of this rank and belongs to the caller
+ *   tokens  without sequence parallelism activations between layers are whole on every rank.  With it a rank holds
+ *           tokens [cuts[rank], cuts[rank + 1]) of tuttiTpSplit(tokens, 1) there; layers gather and scatter them
+ *   memory  host or CUDA.  On CUDA products are cuBLASLt's, found at run time, or a given table's, which gets device
+ *           memory and enqueues on the thread's stream.  Layout-invariant products are Tutti's own and have the host's
+ *           bits */
 #ifndef TUTTI_PARALLEL_TP_H_
 #define TUTTI_PARALLEL_TP_H_
 
@@ -33,23 +31,23 @@ typedef struct {
   int64_t device; /* tuttiDevice_t, of 64 bits so that older headers' structs are shorter.  TUTTI_DEVICE_AUTO (default):
                      that of the communicator's rank, the host without one */
   /* Ranks outside of tp that have other tokens of the same sequences, in the order of their tokens; NULL (default):
-   * none. Gradients of weights are then sums over the tokens of all of them, on each of them.  Calls on it come from
-   * the caller's thread.  Not where tokens are cut over tp's ranks */
+   * none. Gradients of weights are then sums over the tokens of all of them, on each of them.  Used on the caller's
+   * thread. Not with sequenceParallel */
   tuttiComm_t tokenComm;
   /* With tokenComm and layout-invariant: tokens of a whole sequence, as in tuttiSpConfig_t.  A call takes one sequence,
-   * of which a rank has what tuttiTpTokens says; other numbers of tokens are tuttiInvalidArgument */
+   * of which a rank has the tokens of tuttiTpTokens; other numbers of tokens are tuttiInvalidArgument */
   int64_t sequence;
 } tuttiTpConfig_t;
 
 #define TUTTI_TP_CONFIG_INITIALIZER \
   { sizeof(tuttiTpConfig_t), tuttiNumericsFast, 0, 8, 1, NULL, 0, TUTTI_DEVICE_AUTO, NULL, 0 }
 
-/** comm NULL: one rank that holds everything.  config may be NULL.  Calls on comm come from a thread of tp's while a
- * call below runs with tiles > 1. */
+/** comm NULL: one rank that holds everything.  config may be NULL.  With tiles > 1 a thread of tp uses comm while a
+ *  call below runs. */
 TUTTI_API tuttiResult_t tuttiTpCreate(tuttiTp_t* tp, tuttiComm_t comm, const tuttiTpConfig_t* config);
-/** What was made from tp goes first.  NULL is allowed. */
+/** Destroy what was made from tp first. */
 TUTTI_API tuttiResult_t tuttiTpDestroy(tuttiTp_t tp);
-/** All that went through tp since it was made or asked with reset = 1. */
+/** Traffic of tp since it was made, or since the last call with reset = 1. */
 TUTTI_API tuttiResult_t tuttiTpTraffic(tuttiTp_t tp, tuttiTraffic_t* traffic, int reset);
 
 /** How tp cuts `total` items (features, heads * headDim, vocabulary, tokens) that stay together in units: evenly; in
@@ -57,20 +55,21 @@ TUTTI_API tuttiResult_t tuttiTpTraffic(tuttiTp_t tp, tuttiTraffic_t* traffic, in
 TUTTI_API tuttiResult_t tuttiTpSplit(tuttiTp_t tp, int64_t total, int64_t unit, int64_t* cuts);
 /** The leaves of `total` items in units: leafCuts [config.leaves + 1], the later ones empty if there are few units. */
 TUTTI_API tuttiResult_t tuttiTpLeaves(tuttiTp_t tp, int64_t total, int64_t unit, int64_t* leafCuts);
-/** Whether a layer whose input lies cut over the ranks is better gathered for and split by outputs (*column = 1: moves
- *  tokens x inputs) or split by inputs and its sums scattered (0: tokens x outputs), by the planner's estimate. */
+/** Which split of a layer is cheaper by the planner's estimate, if its input is cut over the ranks.
+ *  column  written.  1: gather the input and split by outputs, which moves tokens x inputs.  0: split by inputs and
+ *          scatter the sums, which moves tokens x outputs */
 TUTTI_API tuttiResult_t tuttiTpCheaperSplit(tuttiTp_t tp, int64_t tokens, int64_t inputs, int64_t outputs,
                                             tuttiDataType_t dtype, int* column);
 
-/* ---- Regions: each is one thing forward and its conjugate backward ----------------------------------------------- */
+/* ---- Regions: an operation forward, its conjugate backward ------------------------------------------------------ */
 
 typedef enum {
   tuttiRegionCopy = 0,         /* identity; backward sum over the ranks */
   tuttiRegionReduce = 1,       /* sum over the ranks; backward identity */
   tuttiRegionScatter = 2,      /* keep this rank's part along dim; backward gather */
   tuttiRegionGather = 3,       /* join the parts along dim; backward keep this rank's part */
-  tuttiRegionGatherTokens = 4, /* join the parts; backward sum over the ranks, of which each keeps its part */
-  tuttiRegionReduceScatter = 5 /* sum over the ranks, of which each keeps its part; backward join the parts */
+  tuttiRegionGatherTokens = 4, /* join the parts; backward sum over the ranks, and each keeps its part */
+  tuttiRegionReduceScatter = 5 /* sum over the ranks, and each keeps its part; backward join the parts */
 } tuttiRegion_t;
 
 /** x to y, forward or (backward = 1) from y's gradient x to x's gradient y.  Both are contiguous matrices.
@@ -146,9 +145,7 @@ TUTTI_API tuttiResult_t tuttiLinearPredict(tuttiLinear_t linear, int64_t tokens,
  *  ids  [tokens] int32, all tokens on every rank; an id outside [0, cuts[nRanks]) is tuttiInvalidArgument
  *  out  [tokens, width], or this rank's tokens with sequence parallelism; contiguous
  *
- *  On CUDA ids may be in the host's memory, which is read at once, or the device's: then the check waits for the
- * stream.
- */
+ *  On CUDA ids may be in host memory, which is read at once, or in device memory: the check waits for the stream. */
 TUTTI_API tuttiResult_t tuttiVocabEmbedding(tuttiTp_t tp, const int64_t* cuts, const tuttiTensor_t* ids,
                                             const tuttiTensor_t* table, const tuttiTensor_t* out);
 /** dtable += the gradient; with tokenComm of the tokens of all its ranks. */

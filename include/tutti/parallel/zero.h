@@ -6,9 +6,10 @@
  *   2       and gradients                    m reduce-scatters, all-gather: (m+1)(n-1)/n B
  *   3       and values                       2m all-gathers (m without reshardAfterForward), m reduce-scatters
  *
- * Parameters form units (a transformer block, say): the values of a unit are gathered and freed, and its gradients
- * summed, together.  On the host or CUDA; there tuttiZeroStep waits only for the norm, where that is asked for, and
- * reports have no times.  A unit is one flat vector of its parameters; rank r owns the slice of an even cut.
+ *   units   parameters form units, for example a transformer block.  Values of a unit are gathered and freed together,
+ *           and so are its gradients summed.  A unit is one flat vector of its parameters; rank r owns slice r of an
+ *           even cut
+ *   memory  host or CUDA.  On CUDA tuttiZeroStep waits only for the norm, if it is asked for; reports have no times
  *
  *   per step:  for each micro-batch:
  *                tuttiZeroBegin
@@ -45,10 +46,11 @@ typedef struct {
 #define TUTTI_OPTIMIZER_INITIALIZER \
   { sizeof(tuttiOptimizer_t), tuttiAdamW, 1e-3, 0.9, 0.95, 1e-8, 0.1 }
 
-/** One update of some elements, for those who keep their own states (with tuttiDdp_t): contiguous, all of value's
- * dtype, count and device.  step is 1 at the first.  gradientScale multiplies the gradient (clipping).
- *
- * first, second  states, zero before the first step: momentum has the first, AdamW both; others may be NULL */
+/** Update some elements once, for programs that keep their own states (with tuttiDdp_t).  All tensors are contiguous,
+ *  of value's dtype, count and device.
+ *  step           1 at the first
+ *  gradientScale  multiplies the gradient (clipping)
+ *  first, second  states, zero before the first step: momentum has the first, AdamW both; others may be NULL */
 TUTTI_API tuttiResult_t tuttiOptimizerUpdate(const tuttiOptimizer_t* optimizer, int64_t step, double gradientScale,
                                              unsigned parameterFlags, const tuttiTensor_t* value,
                                              const tuttiTensor_t* gradient, const tuttiTensor_t* first,
@@ -91,15 +93,17 @@ TUTTI_API tuttiResult_t tuttiZeroDestroy(tuttiZero_t zero);
 /** A view of a parameter's value.  Stage 3: while its unit is unsharded, else tuttiInvalidUsage.  Others: always, and
  *  the same until the handle is destroyed. */
 TUTTI_API tuttiResult_t tuttiZeroValue(tuttiZero_t zero, size_t parameter, tuttiTensor_t* value);
-/** Where backward adds a parameter's gradient, of the parameter's dtype; zero at first in each micro-batch (stages 2
- * and 3, layout-invariant) or step.  Stages 2 and 3: until the last tuttiZeroGradReady of its unit.  After
- * tuttiZeroStep what it holds is unspecified. */
+/** A view to which backward adds a parameter's gradient, of the parameter's dtype.  It is zero at the start of each
+ *  micro-batch (stages 2 and 3, layout-invariant) or step.  Stages 2 and 3: valid until the last tuttiZeroGradReady of
+ *  its unit.  Its contents are unspecified after tuttiZeroStep. */
 TUTTI_API tuttiResult_t tuttiZeroGradient(tuttiZero_t zero, size_t parameter, tuttiTensor_t* gradient);
 
+/** Begin this rank's next micro-batch. */
 TUTTI_API tuttiResult_t tuttiZeroBegin(tuttiZero_t zero);
-/** Values of a unit are there when this returns; the next ones in the direction of the last two calls are on their way.
- *  Stages 0 to 2: nothing to do. */
+/** Gather the values of a unit.  They are there when this returns, and the next units, in the direction of the last two
+ *  calls, are on their way.  Stages 0 to 2: nothing to do. */
 TUTTI_API tuttiResult_t tuttiZeroUnshard(tuttiZero_t zero, int unit);
+/** The unit is not needed any more in this pass.  afterForward: 1 after forward, 0 after backward. */
 TUTTI_API tuttiResult_t tuttiZeroReshard(tuttiZero_t zero, int unit, int afterForward);
 /** This micro-batch's share of a gradient is complete.  Every parameter, in every micro-batch, once. */
 TUTTI_API tuttiResult_t tuttiZeroGradReady(tuttiZero_t zero, size_t parameter);
@@ -117,8 +121,8 @@ TUTTI_API tuttiResult_t tuttiZeroOwned(tuttiZero_t zero, size_t parameter, int64
 /** A view of the optimizer's states of the elements that tuttiZeroOwned names: state 0 is momentum's velocity or
  * AdamW's first moment, 1 its second. */
 TUTTI_API tuttiResult_t tuttiZeroOwnedState(tuttiZero_t zero, size_t parameter, int state, tuttiTensor_t* values);
-/** Collective, between steps: what tuttiZeroOwned and tuttiZeroOwnedState show was replaced (from a checkpoint, or
- * other ranks); `steps` were made before. */
+/** Tell the layer that the program has replaced what tuttiZeroOwned and tuttiZeroOwnedState show, from a checkpoint or
+ *  other ranks.  Collective, between steps.  steps: how many were made before. */
 TUTTI_API tuttiResult_t tuttiZeroLoaded(tuttiZero_t zero, int64_t steps);
 
 /* Start from TUTTI_ZERO_REPORT_INITIALIZER. */
@@ -137,6 +141,7 @@ typedef struct {
 #define TUTTI_ZERO_REPORT_INITIALIZER \
   { sizeof(tuttiZeroReport_t), 0, 0, 0, 0, 0, 0, TUTTI_TRAFFIC_INITIALIZER, TUTTI_TRAFFIC_INITIALIZER }
 
+/** Local.  Set report->size; the other fields are written. */
 TUTTI_API tuttiResult_t tuttiZeroReport(tuttiZero_t zero, tuttiZeroReport_t* report);
 
 #ifdef __cplusplus
