@@ -231,6 +231,7 @@ int printTable(const std::string& name) {
   if (name == "gather") return gatherTable();
   if (name == "runs") return runsTable();
   if (name == "zero-runs") return zeroRunsTable();
+  if (name == "llama") return llamaTable();
   if (name == "guides") return guidesTable();
   std::fprintf(stderr, "tutti-plan: --table %s: there are %s\n", name.c_str(), kTableNames);
   return 2;
