@@ -31,9 +31,13 @@ struct Run {
   double parameters = 0;     // of the layers; 0: 12 layers hidden^2
   double kvHeads = 0;        // 0: heads
   int elementBytes = 2;      // of products
+  double experts = 0, choices = 1, expertWidth = 0;
 };
 
 constexpr const char* kKorthikanti = "Korthikanti et al., 2022 (arXiv 2205.05198), table 5";
+/// By its rate: operations of the chosen experts (SwiGLU is three products, as of one half wider), attention and head.
+constexpr const char* kMixtral =
+    "NVIDIA/Megatron-LM, megatron/core/transformer/moe/README.md: 468 TFLOP/s, layout of its reference mappings";
 constexpr const char* kMegatron = "Narayanan et al., 2021 (arXiv 2104.04473), table 1, by its rate";
 
 constexpr Run kRuns[] = {
@@ -61,6 +65,8 @@ constexpr Run kRuns[] = {
      "dp8,micro64,zero1,selective", 0.299},
     {"gpt2-1.6b", "karpathy/llm.c: 32000 steps in 24 hours", kH100, 48, 1600, 25, 1024, 50304, 1024,
      "dp8,micro16,zero1,selective", 2.7},
+    {"mixtral-8x7b", kMixtral, kH100, 32, 4096, 32, 4096, 32000, 256, "pp4,ep8,dp2,chunks8,micro1,zero1", 2.90, false,
+     false, 46.44e9, 8, 2, 8, 2, 21504},
 };
 
 struct TokenRun {
@@ -119,10 +125,11 @@ bool predictOne(const Run& run, const tuttiLayout_t& layout, tuttiPlan_t* plan) 
   tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
   model.layers = run.layers, model.hidden = run.hidden, model.heads = run.heads, model.sequence = run.sequence;
   model.vocabulary = run.vocabulary, model.parameters = run.parameters, model.kvHeads = run.kvHeads;
+  model.experts = run.experts, model.choices = run.choices, model.expertWidth = run.expertWidth;
   model.keyBlock = run.wholeScores ? run.sequence : 0;
   model.visible = run.wholeScores ? 1 : 0.5;  // kernels that have no scores in memory pass by hidden ones, too
   tuttiMachine_t machine = TUTTI_MACHINE_INITIALIZER;
-  machine.ranks = layout.tp * layout.pp * layout.dp;
+  machine.ranks = layout.tp * layout.pp * layout.dp * layout.ep;
   machine.gpu = run.cluster.gpu, machine.memory = run.cluster.memory, machine.elementBytes = run.elementBytes;
   machine.nodeBandwidth = run.cluster.nodeBandwidth, machine.bandwidth = run.cluster.bandwidth;
   return tuttiPlanLayout(&model, &machine, run.batch, &layout, plan) == tuttiSuccess;
@@ -153,7 +160,7 @@ int unplanned(const Run& run) {
 void runLine(const Run& run, const tuttiPlan_t& plan) {
   const double predicted = plan.stepMs / 1e3;
   std::printf("%-15s %5d %-36s %10.3f %10.3f %+7.1f %%  %s\n", run.name,
-              plan.layout.tp * plan.layout.pp * plan.layout.dp, run.layout, run.seconds, predicted,
+              plan.layout.tp * plan.layout.pp * plan.layout.dp * plan.layout.ep, run.layout, run.seconds, predicted,
               100 * (predicted / run.seconds - 1), plan.why);
 }
 
