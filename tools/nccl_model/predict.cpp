@@ -21,17 +21,18 @@ WayTime timeOf(const Call& call, Way way, Protocol protocol) {
 
 /// The least estimate, where the adapters' plugin does not choose itself: by trees, on two nodes reduced in the switch
 /// from where these end.
-size_t chosenOf(const Call& call, const std::vector<Candidate>& candidates) {
+void choose(const Call& call, Prediction* prediction) {
   const Machine& m = call.machine;
+  const std::vector<Candidate>& all = prediction->candidates;
   const double until = m.nodes > 1 && m.perNode == 8 && call.allReduce() ? treesUntil(*m.net, m.ranks()) : 0;
-  const auto tuned = std::ranges::find_if(candidates, [&](const Candidate& c) {
+  const auto tuned = std::ranges::find_if(all, [&](const Candidate& c) {
     if (until <= 0) return false;
     if (call.bytes > until) return m.nodes == 2 && c.way == Way::NvlsTree;
     return c.way == Way::Tree && c.protocol == Protocol::LL128;
   });
-  const auto best =
-      tuned != candidates.end() ? tuned : std::ranges::min_element(candidates, {}, &Candidate::estimateUs);
-  return static_cast<size_t>(best - candidates.begin());
+  prediction->byPlugin = tuned != all.end();
+  const auto best = prediction->byPlugin ? tuned : std::ranges::min_element(all, {}, &Candidate::estimateUs);
+  prediction->chosen = static_cast<size_t>(best - all.begin());
 }
 
 Status check(const Machine& machine, Collective collective, const Settings& settings) {
@@ -74,7 +75,7 @@ Result<Prediction> predict(const Machine& machine, Collective collective, double
     return invalidArgument("--as nccl: no algorithm is left by --algorithm ", settings.ways, " --protocol ",
                            settings.protocols, " for ", collectiveKey(collective), " on this machine");
   }
-  prediction.chosen = chosenOf(call, prediction.candidates);
+  choose(call, &prediction);
   prediction.launchUs = settings.gpusPerProcess * kernelLaunchUs();
   return prediction;
 }

@@ -253,6 +253,7 @@ TEST_CASE("a plugin's own choice is taken, and only where it has one") {
   const Prediction p = predictionOf(machineFor(text), Collective::AllReduce, bytes, {.release = 227});
   CHECK(std::string(nameOf(p.best().way)) == std::string(nameOf(way)));
   CHECK(std::string(nameOf(p.best().protocol)) == std::string(nameOf(protocol)));
+  CHECK(p.byPlugin == (std::string(text).find("p5") != std::string::npos && std::string(text).starts_with("nodes")));
   const NetPart& p5 = *machineFor("machine p5.48xlarge").net;
   CHECK(treesUntil(p5, 8) == 0);
   CHECK(treesUntil(p5, 16) == 31457280);
