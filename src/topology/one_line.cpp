@@ -1,6 +1,7 @@
 #include "src/topology/one_line.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <set>
@@ -25,6 +26,7 @@ struct Machine {
   int nvswitches = 1;
   int nics = 0;
   double nicGBps = 0, nicUs = 0;
+  int nicVendor = -1, nicDevice = -1;
 };
 
 Status whole(const std::string& word, std::string_view text, int least, int most, int* value) {
@@ -68,6 +70,17 @@ Status pcie(const std::string& word, std::string_view text, Machine* m) {
   return whole(word, text.substr(x + 1), 1, 64, &m->pcieWidth);
 }
 
+/// Vendor and device, as lspci writes them.
+Status pciIds(const std::string& word, std::string_view text, Machine* m) {
+  const auto id = [](std::string_view hex, int* value) {
+    const auto [end, error] = std::from_chars(hex.data(), hex.data() + hex.size(), *value, 16);
+    return hex.size() == 4 && error == std::errc() && end == hex.data() + hex.size() && *value >= 0;
+  };
+  if (text.size() == 9 && text[4] == ':' && id(text.substr(0, 4), &m->nicVendor) && id(text.substr(5), &m->nicDevice))
+    return {};
+  return invalidArgument(ErrorCode::TopologyLine, "topology: '", word, "' is not VENDOR:DEVICE, e.g. 1d0f:efa1");
+}
+
 Status readWord(const std::string& word, std::string_view key, std::string_view value, Machine* m) {
   if (key == "node") return whole(word, value, 1, 1 << 17, &m->nodes);
   if (key == "package") return whole(word, value, 1, 64, &m->packages);
@@ -91,9 +104,10 @@ Status readWord(const std::string& word, std::string_view key, std::string_view 
   if (key == "c2c") return bandwidth(word, value, &m->c2cGBps);
   if (key == "nic") return times(word, value, 0, 128, &m->nics, &m->nicGBps);
   if (key == "nic-latency") return microseconds(word, value, &m->nicUs);
+  if (key == "nic-pci") return pciIds(word, value, m);
   return invalidArgument(ErrorCode::TopologyLine, "topology: '", word,
                          "': the words are node, package, numa, l3, core, socket, gpu, sm, gcn, switch, "
-                         "pcie, nvlink, nvswitch, xgmi, c2c, nic, nic-latency");
+                         "pcie, nvlink, nvswitch, xgmi, c2c, nic, nic-latency, nic-pci");
 }
 
 /// The words of a named machine; those that follow the name in the text take their place.
@@ -271,6 +285,8 @@ class Builder {
 
   void buildNic(int parent, int i) {
     const int nic = onPci(NodeKind::Nic, parent, -1, 0x020000, -1);
+    g_.nodes.back().pci.vendor = m_.nicVendor;
+    g_.nodes.back().pci.device = m_.nicDevice;
     const int net = add(NodeKind::Net, nic, i);
     Node& n = g_.nodes.back();
     n.name = cat("nic", i);

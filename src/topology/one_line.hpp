@@ -19,6 +19,7 @@
 //   xgmi:LxB       L xGMI links of B GB/s from every GPU, evenly to all others; with gcn
 //   nic:NxB        N adapters of one port each with B GB/s; adapter i is on rail i
 //   nic-latency:T  microseconds that a message takes more than over InfiniBand, as an adapter's plugin tells NCCL (0)
+//   nic-pci:V:D    the adapters' PCI vendor and device, four hexadecimal digits each, which say what kind they are
 //
 // A name of named_machines.hpp may come first; words behind it replace its own: "hgx-h100 nic:4x48".
 #pragma once

@@ -229,7 +229,7 @@ ROWS = {
     },
     "tutti-plan": {
         "--table": [Differs("--table", name, base=[]) for name in 
-                    ("sequence", "zero", "bubble", "days", "recompute", "ring", "gather", "runs", "zero-runs", "guides")] + [
+                    ("sequence", "zero", "bubble", "days", "recompute", "utilization", "ring", "gather", "runs", "zero-runs", "llama", "guides")] + [
             Refused("--table", "x", base=[], says="--table x: there are")],
         "--run": [Differs("--run", "22b-full", base=[]), Refused("--run", "x", base=[], says="--run x: there are 22b-full")],
         "--layout": [Differs("--layout", "tp2,pp2,dp4,micro2,zero1", pattern="memory of the fullest"),

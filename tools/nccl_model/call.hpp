@@ -39,10 +39,20 @@ inline double netHopUs(const Call& call, Way way, Protocol protocol) {
   return hopUs(way == Way::Ring && call.machine.perNode == 1 ? Way::Tree : way, protocol, Hop::Net);
 }
 
-/// Between nodes, as it is.  Simple before Hopper reads once more to make what came visible: a flush.
-inline double hopTakesUs(const Call& call, Way way, Protocol protocol) {
+/// Between nodes, as it is, a message of so many bytes.  Simple before Hopper reads once more to make what came
+/// visible: a flush.
+inline double hopTakesUs(const Call& call, Way way, Protocol protocol, double bytes) {
+  const NetPart& net = *call.machine.net;
   const bool flushes = protocol == Protocol::Simple && call.machine.gpu->sm < 90;
-  return netHopUs(call, way, protocol) + call.machine.netUs * (flushes ? 2 : 1);
+  const double asks = net.packetBytes > 0 && bytes > net.packetBytes ? net.asksEach : 0;
+  return netHopUs(call, way, protocol) + call.machine.netUs * ((flushes ? 2 : 1) + asks);
+}
+
+/// Of a call's first message, until the receiver has said where it may go.
+inline double firstAskUs(const Call& call, double bytes) {
+  const NetPart& net = *call.machine.net;
+  return call.machine.nodes > 1 && net.packetBytes > 0 && bytes > net.packetBytes ? net.asksFirst * call.machine.netUs
+                                                                                  : 0;
 }
 
 inline double perUs(double gbps) { return gbps * 1e3; }  // bytes in a microsecond

@@ -67,18 +67,23 @@ SwitchParts switchPartsOf(const Machine& m, Way way, int release, double bytes) 
     double loops, chunkBytes;
   };
   constexpr Step kInside[] = {{64, 64 << 10}, {8, 32 << 10}, {2, 16 << 10}};
-  constexpr Step kTrees[] = {{16, 128 << 10}, {4, 64 << 10}, {1, 32 << 10}};
+  constexpr Step kTrees[] = {{32, 256 << 10}, {16, 128 << 10}, {4, 64 << 10}, {1, 32 << 10}};
   const bool trees = way == Way::NvlsTree;
   SwitchParts parts;
   parts.heads = std::min<double>(m.perNode, kMostHeads);
   // Before 2.27 a node alone had as many as one of several.
   parts.channels = m.nodes == 1 && release >= 227 ? m.gpu->nvlsChannels : m.gpu->nvlsChannelsAcross;
-  parts.chunkBytes = trees && m.nodes >= 4 ? 64 << 10 : 128 << 10;  // src/transport/nvls.cc
-  for (const Step& step : trees ? kTrees : kInside) {
+  const double own = trees && m.nodes >= 4 ? 64 << 10 : 128 << 10;  // src/transport/nvls.cc
+  parts.chunkBytes = m.net->switchChunk > 0 ? m.net->switchChunk : own;
+  for (const Step& step : trees ? std::span<const Step>(kTrees) : std::span<const Step>(kInside)) {
     if (bytes < step.loops * parts.loopBytes() && parts.chunkBytes > step.chunkBytes)
       parts.chunkBytes = step.chunkBytes;
   }
   return parts;
 }
+
+double ringChunk(const Machine& m) { return m.net->bufferBytes / 2; }
+
+double slotBytes(const Machine& m) { return m.net->bufferBytes / 8; }
 
 }  // namespace tutti::nccl_model

@@ -27,5 +27,8 @@ struct SwitchParts {
 };
 /// Inside nodes (Nvls, NvlsSharp), or with trees between them (NvlsTree).
 SwitchParts switchPartsOf(const Machine& machine, Way way, int release, double bytes);
+/// The most of a step of a ring, and of a tree: half and an eighth of a connection's buffer by Simple.
+double ringChunk(const Machine& machine);
+double slotBytes(const Machine& machine);
 
 }  // namespace tutti::nccl_model

@@ -65,7 +65,9 @@ double switchBus(const Call& call, Way way) {
 
 /// With a flush, whether there is one or not.
 double hopSeemsUs(const Call& call, Way way, Protocol protocol) {
-  return netHopUs(call, way, protocol) + call.machine.netUs * (protocol == Protocol::Simple ? 2 : 1);
+  const Machine& m = call.machine;
+  const double told = m.net->toldUs > 0 ? m.net->toldUs : m.netUs;
+  return netHopUs(call, way, protocol) + told * (protocol == Protocol::Simple ? 2 : 1);
 }
 
 double ringLatency(const Call& call, Protocol protocol) {
@@ -121,6 +123,7 @@ bool reducesInSwitch(const Call& call, Way way) {
 
 bool considers(const Call& call, Way way, Protocol protocol) {
   if (!isNamed(call.settings.ways, nameOf(way)) || !isNamed(call.settings.protocols, nameOf(protocol))) return false;
+  if (protocol != Protocol::Simple && !call.machine.net->keepsLines) return false;
   // LL128 needs links that keep lines whole.
   if (protocol == Protocol::LL128 && (call.machine.inside != Hop::NvLink || call.machine.gpu->sm < 70)) return false;
   switch (way) {

@@ -23,7 +23,7 @@ WayTime insideTime(const Call& call, const SwitchParts& parts) {
   const double syncUs = hopUs(Way::Ring, Protocol::Simple, m.inside);
   WayTime t{.channels = static_cast<int>(parts.channels), .chunkBytes = parts.chunkBytes};
   t.latencyUs = baseUs(Way::Nvls, Protocol::Simple) + (kStages - 1) * (first / rate + syncUs);
-  t.dataUs = call.bytes / rate + loops * syncUs;
+  t.dataUs = call.bytes / rate + loops * loopSyncUs();
   return t;
 }
 
@@ -39,7 +39,9 @@ WayTime acrossTime(const Call& call, Way way, const SwitchParts& parts) {
   const double adapters = m.netGBps / (way == Way::NvlsTree && m.nodes > 2 ? 2 : 1);
   const double rate = perUs(std::min(parts.heads * most / call.ringTraffic(), adapters));
   const double first = std::min(call.bytes, parts.loopBytes());
-  return {.latencyUs = hops * (hopTakesUs(call, way, Protocol::Simple) + first / rate), .dataUs = call.bytes / rate};
+  return {.latencyUs = hops * (hopTakesUs(call, way, Protocol::Simple, parts.chunkBytes) + first / perUs(adapters)) +
+                       firstAskUs(call, parts.chunkBytes),
+          .dataUs = call.bytes / rate};
 }
 
 }  // namespace

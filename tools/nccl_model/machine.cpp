@@ -61,6 +61,9 @@ int netsInUse(const sim::Network& network) {
 
 Status addNets(const sim::Network& network, Machine* m) {
   const sim::Cluster& c = network.cluster();
+  const std::vector<int> nics = c.machine.all(NodeKind::Nic);
+  // A plugin tells NCCL how to go inside a node, too.
+  if (!nics.empty()) m->net = &netPartOf(c.machine.nodes[static_cast<size_t>(nics.front())].pci);
   if (c.nodes == 1) return {};
   const std::vector<int> nets = c.machine.all(NodeKind::Net);
   double all = 0;

@@ -3,12 +3,14 @@
 
 #include "src/base/status.hpp"
 #include "tools/cluster/network.hpp"
+#include "tools/nccl_model/nets.hpp"
 #include "tools/nccl_model/parts.hpp"
 
 namespace tutti::nccl_model {
 
 struct Machine {
   const GpuPart* gpu = nullptr;
+  const NetPart* net = &netPartOf({});
   int nodes = 1, perNode = 1;
   Hop inside = Hop::NvLink;
   double portGBps = 0;  // out of a GPU, to others of its node

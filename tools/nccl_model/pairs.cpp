@@ -14,7 +14,8 @@ WayTime pairsTime(const Call& call, Protocol protocol) {
   const double acrossBytes = block * (m.ranks() - m.perNode) * m.perNode * wires;
   const double across = m.nodes > 1 ? acrossBytes / perUs(m.netGBps) : 0;
   const double batches = std::ceil((m.ranks() - 1) / kAtOnce);
-  const double hop = m.nodes > 1 ? hopTakesUs(call, Way::Pairs, protocol) : hopUs(Way::Pairs, protocol, m.inside);
+  const double hop =
+      m.nodes > 1 ? hopTakesUs(call, Way::Pairs, protocol, block) : hopUs(Way::Pairs, protocol, m.inside);
   const double post = m.nodes > 1 ? postUs(m.amdCpu) * (m.ranks() - m.perNode) : 0;
   return {.latencyUs = baseUs(Way::Pairs, protocol) + batches * hop + post,
           .dataUs = std::max(inside, across),

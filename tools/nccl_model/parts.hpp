@@ -55,14 +55,20 @@ double treeShare(Protocol protocol, double bytes);
 /// Of a network request, by the processor.
 double postUs(bool amdCpu);
 
+/// Of a block's thread groups in every loop of a reduction in the switch: a fence and a flag.
+double loopSyncUs();
+/// What one block of a tree by Simple hands on, up with a sum and down as it came.
+double blockReducesGBps();
+double blockCopiesGBps();
 /// LL: what one block sends.
 double llBlockGBps(const GpuPart& gpu);
+/// Of a GPU's kernel, by a thread that has several to launch.
+double kernelLaunchUs();
 /// What Simple rings take between nodes, times their hops' sum.
 double plateauOfRing(const GpuPart& gpu);
 
-inline constexpr double kLineShare = 0.92;     // of the wire that LL128 and trees carry as data
-inline constexpr double kMostChunk = 2 << 20;  // of a ring by Simple: 4 of 8 slots of 512 KiB
-inline constexpr double kMostHeads = 32;       // GPUs that have a part reduced by the switch
+inline constexpr double kLineShare = 0.92;  // of the wire that LL128 and trees carry as data
+inline constexpr double kMostHeads = 32;    // GPUs that have a part reduced by the switch
 inline constexpr int kLlThreads = 512, kLl128Threads = 640, kSimpleThreads = 512;
 
 }  // namespace tutti::nccl_model

@@ -19,6 +19,22 @@ WayTime timeOf(const Call& call, Way way, Protocol protocol) {
   return {};
 }
 
+/// The least estimate, where the adapters' plugin does not choose itself: by trees, on two nodes reduced in the switch
+/// from where these end.
+void choose(const Call& call, Prediction* prediction) {
+  const Machine& m = call.machine;
+  const std::vector<Candidate>& all = prediction->candidates;
+  const double until = m.nodes > 1 && m.perNode == 8 && call.allReduce() ? treesUntil(*m.net, m.ranks()) : 0;
+  const auto tuned = std::ranges::find_if(all, [&](const Candidate& c) {
+    if (until <= 0) return false;
+    if (call.bytes > until) return m.nodes == 2 && c.way == Way::NvlsTree;
+    return c.way == Way::Tree && c.protocol == Protocol::LL128;
+  });
+  prediction->byPlugin = tuned != all.end();
+  const auto best = prediction->byPlugin ? tuned : std::ranges::min_element(all, {}, &Candidate::estimateUs);
+  prediction->chosen = static_cast<size_t>(best - all.begin());
+}
+
 Status check(const Machine& machine, Collective collective, const Settings& settings) {
   constexpr int kOldest = 218, kNewest = 230;
   if (settings.release < kOldest || settings.release > kNewest) {
@@ -59,9 +75,8 @@ Result<Prediction> predict(const Machine& machine, Collective collective, double
     return invalidArgument("--as nccl: no algorithm is left by --algorithm ", settings.ways, " --protocol ",
                            settings.protocols, " for ", collectiveKey(collective), " on this machine");
   }
-  const auto best = std::ranges::min_element(prediction.candidates, {}, &Candidate::estimateUs);
-  prediction.chosen = static_cast<size_t>(best - prediction.candidates.begin());
-  prediction.launchUs = settings.gpusPerProcess * fitted.launchUs;
+  choose(call, &prediction);
+  prediction.launchUs = settings.gpusPerProcess * kernelLaunchUs();
   return prediction;
 }
 

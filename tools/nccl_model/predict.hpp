@@ -21,7 +21,8 @@ struct Candidate {
 struct Prediction {
   std::vector<Candidate> candidates;  // not empty
   size_t chosen = 0;
-  double launchUs = 0;  // of all GPUs of a process: no call in a row takes less
+  bool byPlugin = false;  // the adapters' plugin chose, else NCCL by the least estimate
+  double launchUs = 0;    // of all GPUs of a process: no call in a row takes less
   const Candidate& best() const { return candidates[chosen]; }
   double us() const { return std::max(best().time.us(), launchUs); }
 };

@@ -10,17 +10,16 @@
 namespace tutti::nccl_model {
 namespace {
 
-constexpr double kSlot = 512 << 10;  // of a buffer by Simple: a tree's chunk (NCCL 2.30.7, src/enqueue.cc)
-
 double nodeHops(const Machine& m) { return 2 * std::floor(std::log2(m.nodes)); }
 
 /// What an adapter carries as a part of the vector, with all others as many.
 double netTraffic(const Machine& m) { return m.nodes == 2 ? 1 : 2; }
 
-double latencyUs(const Call& call, Protocol protocol) {
+double latencyUs(const Call& call, Protocol protocol, double messageBytes) {
   const Machine& m = call.machine;
-  const double across = m.nodes > 1 ? nodeHops(m) * hopTakesUs(call, Way::Tree, protocol) : 0;
-  return baseUs(Way::Tree, protocol) + 2 * (m.perNode - 1) * hopUs(Way::Tree, protocol, m.inside) + across;
+  const double across = m.nodes > 1 ? nodeHops(m) * hopTakesUs(call, Way::Tree, protocol, messageBytes) : 0;
+  return baseUs(Way::Tree, protocol) + 2 * (m.perNode - 1) * hopUs(Way::Tree, protocol, m.inside) + across +
+         firstAskUs(call, messageBytes);
 }
 
 /// Flags travel with data, so a chunk is under way on several links at once.  How far that falls short of it at middle
@@ -34,9 +33,10 @@ WayTime withFlags(const Call& call, Protocol protocol, int channels) {
   if (protocol == Protocol::LL) {
     rate = std::min(rate / 3.8, (m.nodes == 1 ? gpu.llGBps : llAcrossGBps(m.amdCpu, m.nodes)) / 2);
   } else {
-    rate = std::min(rate * (m.nodes == 1 ? 7.0 / 9 : 120.0 / 128), call.rings.found * gpu.treeLl128[m.column()] / 2);
+    rate = std::min(rate * (m.nodes == 1 ? 7.0 / 9 : 120.0 / 128),
+                    call.rings.found * gpu.treeLl128[m.column()] / 2 * call.fitted.reduceShare);
   }
-  return {.latencyUs = latencyUs(call, protocol),
+  return {.latencyUs = latencyUs(call, protocol, call.bytes / channels),
           .dataUs = call.bytes / perUs(rate * treeShare(protocol, call.bytes)),
           .channels = channels};
 }
@@ -46,18 +46,22 @@ WayTime withFlags(const Call& call, Protocol protocol, int channels) {
 WayTime inChunks(const Call& call, int channels) {
   const Machine& m = call.machine;
   const double perChannel = call.bytes / channels;
-  WayTime t{.channels = channels, .chunkBytes = std::min(perChannel, kSlot)};
-  const double block = m.gpu->tree[m.column()];  // that a channel keeps up with
-  const double linkUs = t.chunkBytes / perUs(std::min(block, m.portGBps / channels));
+  WayTime t{.channels = channels, .chunkBytes = std::min(perChannel, slotBytes(m))};
+  const auto handedOnUs = [&](double blockGBps) {
+    return t.chunkBytes / perUs(std::min(blockGBps, m.portGBps / channels));
+  };
+  const double block = m.gpu->tree[m.column()] * call.rings.found / 2 / channels;  // that a channel keeps up with
   const double bothUs = t.chunkBytes / perUs(std::min(block, m.portGBps / 2 / channels));  // up and down at once
-  double firstUs = 2 * (m.perNode - 1) * linkUs, slowestUs = m.perNode > 1 ? bothUs : 0;
+  double firstUs = (m.perNode - 1) * (handedOnUs(blockReducesGBps()) + handedOnUs(blockCopiesGBps()));
+  double slowestUs = m.perNode > 1 ? bothUs : 0;
   if (m.nodes > 1) {
-    const double netUs = t.chunkBytes * netTraffic(m) / perUs(m.netGBps / channels);
-    firstUs += nodeHops(m) * netUs;
+    const double netUs = t.chunkBytes * netTraffic(m) / perUs(kLineShare * m.netGBps / channels);
+    // The first chunks of both trees cross in opposite directions.
+    firstUs += nodeHops(m) * netUs / 2;
     slowestUs = std::max(slowestUs, netUs);
   }
-  t.latencyUs = latencyUs(call, Protocol::Simple) + firstUs;
-  t.dataUs = perChannel > kSlot ? (perChannel / kSlot - 1) * slowestUs : 0;
+  t.latencyUs = latencyUs(call, Protocol::Simple, t.chunkBytes) + firstUs;
+  t.dataUs = perChannel > t.chunkBytes ? (perChannel / t.chunkBytes - 1) * slowestUs : 0;
   return t;
 }
 

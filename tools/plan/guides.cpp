@@ -17,11 +17,14 @@ struct Guide {
   double parameters;  // of the layers; 0: 12 layers hidden^2
   int ranks, batch;
   int tp, pp, cp;
+  int ep = 1;
+  double experts = 0, choices = 1, expertWidth = 0;  // SwiGLU's three products as two of one half more
 };
 constexpr Guide kGuides[] = {
     {"Llama 3 8B", 32, 4096, 32, 8, 8192, 128256, 6.98e9, 8, 128, 1, 1, 2},
     {"Llama 3 70B", 80, 8192, 64, 8, 8192, 128256, 68.45e9, 64, 128, 4, 4, 2},
     {"Llama 3.1 405B", 126, 16384, 128, 8, 8192, 128256, 401.65e9, 1024, 2048, 8, 8, 2},
+    {"Mixtral 8x7B", 32, 4096, 32, 8, 4096, 32000, 46.44e9, 64, 256, 1, 4, 1, 8, 8, 2, 21504},
     {"GPT-3 175B", 96, 12288, 96, 0, 2048, 51200, 0, 128, 1536, 4, 8, 1},
 };
 
@@ -29,6 +32,7 @@ std::vector<tuttiPlan_t> plansFor(const Guide& guide) {
   tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
   model.layers = guide.layers, model.hidden = guide.hidden, model.heads = guide.heads, model.kvHeads = guide.kvHeads;
   model.sequence = guide.sequence, model.vocabulary = guide.vocabulary, model.parameters = guide.parameters;
+  model.experts = guide.experts, model.choices = guide.choices, model.expertWidth = guide.expertWidth;
   model.visible = 0.5;
   tuttiMachine_t machine = TUTTI_MACHINE_INITIALIZER;
   machine.ranks = guide.ranks, machine.gpu = tuttiGpuH100, machine.memory = 80e9;
@@ -43,6 +47,7 @@ std::vector<tuttiPlan_t> plansFor(const Guide& guide) {
 std::string axesOf(const tuttiLayout_t& l) {
   std::string text = "tp" + std::to_string(l.tp) + " pp" + std::to_string(l.pp);
   if (l.cp > 1) text += " cp" + std::to_string(l.cp);
+  if (l.ep > 1) text += " ep" + std::to_string(l.ep);
   return text + " dp" + std::to_string(l.dp) + " zero" + std::to_string(l.zero);
 }
 
@@ -54,7 +59,7 @@ int guidesTable() {
   for (const Guide& guide : kGuides) {
     const std::vector<tuttiPlan_t> plans = plansFor(guide);
     const auto same = std::find_if(plans.begin(), plans.end(), [&](const tuttiPlan_t& p) {
-      return p.layout.tp == guide.tp && p.layout.pp == guide.pp && p.layout.cp == guide.cp && p.layout.ep == 1;
+      return p.layout.tp == guide.tp && p.layout.pp == guide.pp && p.layout.cp == guide.cp && p.layout.ep == guide.ep;
     });
     if (same == plans.end()) {
       std::fprintf(stderr, "tutti-plan: %s: %s\n", guide.name, tuttiParallelGetLastError());

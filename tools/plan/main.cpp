@@ -17,7 +17,8 @@ int main(int argc, char** argv) {
   const bool asked = argc == 2 && std::strcmp(argv[1], "--help") == 0;
   std::fprintf(
       asked ? stdout : stderr,
-      "tutti-plan --table sequence | zero | bubble | days | recompute | ring | gather | runs | guides, or --version\n"
+      "tutti-plan --table sequence | zero | bubble | days | recompute | utilization | ring | gather |\n"
+      "           runs | zero-runs | llama | guides, or --version\n"
       "tutti-plan --run NAME: a published run, its prediction beside its figure; --table runs has all\n"
       "tutti-plan --layers N --hidden N --heads N --sequence N --batch SEQUENCES --ranks N [--vocabulary N]\n"
       "           [--kv-heads N] [--key-block KEYS] [--visible 1] [--experts N] [--choices 1] [--expert-width N]\n"

@@ -16,6 +16,7 @@ struct Cluster {
 constexpr Cluster kSelene = {tuttiGpuA100, 80e9, 12 * 20e9, 24e9};  // DGX A100, 8 x 200 Gbit/s
 constexpr Cluster kA100 = {tuttiGpuA100, 40e9, 12 * 20e9, 24e9};
 constexpr Cluster kH100 = {tuttiGpuH100, 80e9, 18 * 20.6e9, 48e9};  // DGX H100, 8 x 400 Gbit/s
+constexpr Cluster kGrandTeton = {tuttiGpuH100, 96e9, 18 * 20.6e9, 48e9};
 
 struct Run {
   const char* name;
@@ -27,9 +28,16 @@ struct Run {
   double seconds;            // published, of a step
   bool wholeScores = false;  // attention keeps all scores of a head
   bool open = false;         // micro-batches and chunks are not told: those that are fastest and fit
+  double parameters = 0;     // of the layers; 0: 12 layers hidden^2
+  double kvHeads = 0;        // 0: heads
+  int elementBytes = 2;      // of products
+  double experts = 0, choices = 1, expertWidth = 0;
 };
 
 constexpr const char* kKorthikanti = "Korthikanti et al., 2022 (arXiv 2205.05198), table 5";
+/// By its rate: operations of the chosen experts (SwiGLU is three products, as of one half wider), attention and head.
+constexpr const char* kMixtral =
+    "NVIDIA/Megatron-LM, megatron/core/transformer/moe/README.md: 468 TFLOP/s, layout of its reference mappings";
 constexpr const char* kMegatron = "Narayanan et al., 2021 (arXiv 2104.04473), table 1, by its rate";
 
 constexpr Run kRuns[] = {
@@ -51,12 +59,34 @@ constexpr Run kRuns[] = {
     {"76.1b", kMegatron, kSelene, 60, 10240, 80, 2048, 51200, 1792, "tp8,pp4,dp32,full", 16.06, true, true},
     {"145.6b", kMegatron, kSelene, 80, 12288, 96, 2048, 51200, 2304, "tp8,pp8,dp24,full", 24.82, true, true},
     {"529.6b", kMegatron, kSelene, 105, 20480, 128, 2048, 51200, 2520, "tp8,pp35,dp9,full", 54.08, true, true},
-    {"gpt3-175b", "NVIDIA/Megatron-LM, README: 1,024 A100, batch 1536, 138 TFLOP/s", kSelene, 96, 12288, 96, 2048,
-     51200, 1536, "tp8,pp16,dp8,full", 32, true, true},
+    {"gpt3-175b", "NVIDIA/Megatron-LM, README: 1,024 A100, 138 TFLOP/s; layout: examples/pretrain_gpt3_175B.sh",
+     kSelene, 96, 12288, 96, 2048, 51200, 1536, "tp8,pp16,dp8,micro1,full", 32, true},
     {"gpt2-124m", "karpathy/llm.c: 18865 steps in 94 minutes", kA100, 12, 768, 12, 1024, 50304, 512,
      "dp8,micro64,zero1,selective", 0.299},
     {"gpt2-1.6b", "karpathy/llm.c: 32000 steps in 24 hours", kH100, 48, 1600, 25, 1024, 50304, 1024,
      "dp8,micro16,zero1,selective", 2.7},
+    {"mixtral-8x7b", kMixtral, kH100, 32, 4096, 32, 4096, 32000, 256, "pp4,ep8,dp2,chunks8,micro1,zero1", 2.90, false,
+     false, 46.44e9, 8, 2, 8, 2, 21504},
+};
+
+struct TokenRun {
+  const char* name;
+  double layers, hidden, heads, parameters;
+  int batch, elementBytes;
+  const char* layout;
+  double tokens;  // published, a second and GPU
+};
+
+/// pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md: Llama 3.1 with torch.compile, 8192 tokens, FSDP as
+/// zero3; with pipelines gradients alone are cut.
+constexpr TokenRun kLlamaRuns[] = {
+    {"8B", 32, 4096, 32, 6.98e9, 16, 2, "dp8,zero3,micro2,selective", 6667},
+    {"8B fp8", 32, 4096, 32, 6.98e9, 16, 1, "dp8,zero3,micro2,selective", 8532},
+    {"8B", 32, 4096, 32, 6.98e9, 256, 2, "dp128,zero3,micro2,selective", 6514},
+    {"8B fp8", 32, 4096, 32, 6.98e9, 256, 1, "dp128,zero3,micro2,selective", 8380},
+    {"70B fp8", 80, 8192, 64, 68.45e9, 512, 1, "tp8,dp32,zero3,micro16,sequence,full", 829},
+    {"405B fp8", 126, 16384, 128, 401.65e9, 256, 1, "tp8,pp8,dp8,zero1,micro1,sequence,full", 100},
+    {"405B fp8", 126, 16384, 128, 401.65e9, 256, 1, "tp8,pp8,dp8,zero1,micro1,chunks2,sequence,full", 128},
 };
 
 constexpr double kSequence = 2048, kVocabulary = 51200;
@@ -94,12 +124,13 @@ double operationsOf(const RateRun& run) {
 bool predictOne(const Run& run, const tuttiLayout_t& layout, tuttiPlan_t* plan) {
   tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
   model.layers = run.layers, model.hidden = run.hidden, model.heads = run.heads, model.sequence = run.sequence;
-  model.vocabulary = run.vocabulary;
+  model.vocabulary = run.vocabulary, model.parameters = run.parameters, model.kvHeads = run.kvHeads;
+  model.experts = run.experts, model.choices = run.choices, model.expertWidth = run.expertWidth;
   model.keyBlock = run.wholeScores ? run.sequence : 0;
   model.visible = run.wholeScores ? 1 : 0.5;  // kernels that have no scores in memory pass by hidden ones, too
   tuttiMachine_t machine = TUTTI_MACHINE_INITIALIZER;
-  machine.ranks = layout.tp * layout.pp * layout.dp;
-  machine.gpu = run.cluster.gpu, machine.memory = run.cluster.memory;
+  machine.ranks = layout.tp * layout.pp * layout.dp * layout.ep;
+  machine.gpu = run.cluster.gpu, machine.memory = run.cluster.memory, machine.elementBytes = run.elementBytes;
   machine.nodeBandwidth = run.cluster.nodeBandwidth, machine.bandwidth = run.cluster.bandwidth;
   return tuttiPlanLayout(&model, &machine, run.batch, &layout, plan) == tuttiSuccess;
 }
@@ -129,7 +160,7 @@ int unplanned(const Run& run) {
 void runLine(const Run& run, const tuttiPlan_t& plan) {
   const double predicted = plan.stepMs / 1e3;
   std::printf("%-15s %5d %-36s %10.3f %10.3f %+7.1f %%  %s\n", run.name,
-              plan.layout.tp * plan.layout.pp * plan.layout.dp, run.layout, run.seconds, predicted,
+              plan.layout.tp * plan.layout.pp * plan.layout.dp * plan.layout.ep, run.layout, run.seconds, predicted,
               100 * (predicted / run.seconds - 1), plan.why);
 }
 
@@ -168,6 +199,28 @@ int zeroRunsTable() {
   }
   std::printf("geometric mean of the error: %.1f %%\n",
               100 * std::expm1(sum / static_cast<double>(std::size(kZeroRuns))));
+  return 0;
+}
+
+int llamaTable() {
+  constexpr double kTokens = 8192, kWords = 128256, kKvHeads = 8;
+  std::printf("%-9s %5s %-46s %10s %10s   tokens a second and GPU\n", "model", "GPUs", "layout", "published",
+              "predicted");
+  double sum = 0;
+  for (const TokenRun& row : kLlamaRuns) {
+    const Run run = {
+        row.name,  "",         kGrandTeton, row.layers, row.hidden, row.heads,      kTokens,  kWords,
+        row.batch, row.layout, 0,           false,      false,      row.parameters, kKvHeads, row.elementBytes};
+    tuttiPlan_t plan;
+    if (!predict(run, &plan)) return unplanned(run);
+    const int gpus = plan.layout.tp * plan.layout.pp * plan.layout.dp;
+    const double rate = row.batch * kTokens / (plan.stepMs / 1e3) / gpus;
+    std::printf("%-9s %5d %-46s %10.0f %10.0f %+7.1f %%  %s\n", row.name, gpus, row.layout, row.tokens, rate,
+                100 * (rate / row.tokens - 1), plan.why);
+    sum += std::fabs(std::log(rate / row.tokens));
+  }
+  std::printf("geometric mean of the error: %.1f %%\n",
+              100 * std::expm1(sum / static_cast<double>(std::size(kLlamaRuns))));
   return 0;
 }
 

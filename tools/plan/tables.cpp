@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -148,6 +149,32 @@ int recomputeTable() {
   return 0;
 }
 
+/// Korthikanti et al., 2022, table 5: parts of the peak rate that a step's published time is, by the model's operations
+/// and with the scores that selective recomputation computes again.
+int utilizationTable() {
+  constexpr double kPeak = 312e12, kTokens = 2048, kWords = 51200;  // A100
+  const struct {
+    double seconds, batch, gpus, model, hardware;
+  } rows[] = {{1.10, 4, 8, 41.5, 43.7},
+              {13.75, 64, 64, 51.4, 52.8},
+              {37.83, 280, 280, 56.0, 57.0},
+              {71.49, 512, 512, 56.3, 57.0}};
+  std::printf("%-6s %10s %10s %10s %10s %10s   %% of the peak\n", "model", "seconds", "model", "published", "hardware",
+              "published");
+  for (size_t i = 0; i < std::size(rows); ++i) {
+    const Published& p = kModels[i];
+    const auto& row = rows[i];
+    const auto part = [&](double scores) {
+      const double extra = scores * kTokens / p.hidden + kWords / (12 * p.layers * p.hidden);
+      const double operations = 72 * row.batch * kTokens * p.layers * p.hidden * p.hidden * (1 + extra);
+      return 100 * operations / (row.seconds * row.gpus * kPeak);
+    };
+    std::printf("%-6s %10.2f %10.2f %10.1f %10.2f %10.1f\n", p.name, row.seconds, part(1.0 / 6), row.model,
+                part(1.0 / 3), row.hardware);
+  }
+  return 0;
+}
+
 /// Causal attention over a ring: the time of every round is that of its largest block.  Blocks of queries and keys in
 /// the past are whole, those on the diagonal half, those in the future empty.
 double usefulPart(int ranks, bool zigzag) {
@@ -199,10 +226,12 @@ int printTable(const std::string& name) {
   if (name == "bubble") return bubbleTable();
   if (name == "days") return daysTable();
   if (name == "recompute") return recomputeTable();
+  if (name == "utilization") return utilizationTable();
   if (name == "ring") return ringTable();
   if (name == "gather") return gatherTable();
   if (name == "runs") return runsTable();
   if (name == "zero-runs") return zeroRunsTable();
+  if (name == "llama") return llamaTable();
   if (name == "guides") return guidesTable();
   std::fprintf(stderr, "tutti-plan: --table %s: there are %s\n", name.c_str(), kTableNames);
   return 2;

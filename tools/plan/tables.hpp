@@ -4,7 +4,7 @@
 #include <string>
 
 inline constexpr const char* kTableNames =
-    "sequence, zero, bubble, days, recompute, ring, gather, runs, zero-runs, guides";
+    "sequence, zero, bubble, days, recompute, utilization, ring, gather, runs, zero-runs, llama, guides";
 
 /// Prints it; an exit status.
 int printTable(const std::string& name);

@@ -86,7 +86,8 @@ std::string candidateTable(const Prediction& p) {
                 padded(shortNumber(c.time.us()), 8), "  ", padded(shortNumber(c.time.latencyUs), 17), "  ",
                 padded(cat(c.time.channels), 8), "  ", padded(chunk, 8), "\n");
   }
-  return text + "  * what NCCL chooses, by what it expects\n";
+  return text +
+         (p.byPlugin ? "  * what the adapters' plugin chooses\n" : "  * what NCCL chooses, by what it expects\n");
 }
 
 std::string jsonReport(const AskedNccl& asked, const Prediction& p, double bus) {

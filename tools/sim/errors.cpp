@@ -11,7 +11,16 @@ namespace tutti::sim {
 namespace {
 
 constexpr double kPlateau = 64e6;   // bytes from which bandwidth is all
+constexpr double kFarOff = 1.5;     // times
 constexpr double kSmall = 1 << 20;  // bytes below which latency is most
+
+std::string farOff(const RangeErrors& all, const RangeErrors& sure) {
+  Errors every, undoubted;
+  for (const Errors& range : all) every.add(range);
+  for (const Errors& range : sure) undoubted.add(range);
+  return cat("  off by more than ", shortNumber(kFarOff), " times: ", every.beyond, " of ", every.count, " points, ",
+             undoubted.beyond, " of the ", undoubted.count, " that nothing contradicts\n");
+}
 
 std::string rows(const std::string& name, const RangeErrors& specified, const RangeErrors& held) {
   std::string text = cat("  ", name, "\n");
@@ -29,6 +38,7 @@ void Errors::add(double ratio) {
   const double error = std::max(ratio, 1 / ratio) - 1;
   sumLog += std::log1p(error);
   worst = std::max(worst, error);
+  beyond += error > kFarOff - 1;
   ++count;
 }
 
@@ -36,6 +46,7 @@ void Errors::add(const Errors& others) {
   sumLog += others.sumLog;
   worst = std::max(worst, others.worst);
   count += others.count;
+  beyond += others.beyond;
 }
 
 double Errors::mean() const { return count == 0 ? 0 : std::expm1(sumLog / count); }
@@ -78,7 +89,7 @@ std::string summary(const std::vector<SetErrors>& sets) {
     add(ofSpecified, &sureHeld);
   }
   text += rows("all sets that have a specification", specified, held);
-  return text + rows("of these the sets that nothing contradicts", sure, sureHeld);
+  return text + rows("of these the sets that nothing contradicts", sure, sureHeld) + farOff(specified, sure);
 }
 
 }  // namespace tutti::sim

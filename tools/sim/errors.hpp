@@ -10,7 +10,7 @@ namespace tutti::sim {
 
 struct Errors {
   double sumLog = 0, worst = 0;
-  int count = 0;
+  int count = 0, beyond = 0;  // beyond: off by more than 1.5 times
   /// predicted / measured.
   void add(double ratio);
   void add(const Errors& others);
@@ -33,7 +33,7 @@ struct SetErrors {
   RangeErrors fitted, held, specified;
 };
 
-/// Every set by ranges, then all together, with and without those in doubt.
+/// Every set by ranges, then all together, with and without those in doubt, and how many points are far off.
 std::string summary(const std::vector<SetErrors>& sets);
 /// "  WHAT, below 1 MB: mean and worst error ...", a line for each range that has points.
 std::string rangeLines(const char* what, const RangeErrors& errors);

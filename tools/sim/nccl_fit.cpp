@@ -22,16 +22,15 @@ Result<std::vector<NcclPoint>> pointsIn(const PublishedSet& set) {
     }
     Collective collective = Collective::AllReduce;
     parseCollective(point.collective != nullptr ? point.collective : set.collective, &collective);
-    points.push_back({machines[text], collective, &*set.nccl, point.bytes, point.us});
+    points.push_back({machines[text], collective, &*set.nccl, point.bytes, point.us, set.doubt != nullptr});
   }
   return points;
 }
 
-/// Where fits begin: 33.7 us for the launch of eight GPUs (NVIDIA/nccl-tests#123), a slot of LL,
-/// and all of NCCL's rate of a channel by LL128.
-constexpr Fitted kUnfitted = {.launchUs = 4.2, .drainBytes = 64e3, .reduceShare = 1};
+/// Where fits begin: a slot of LL, and all of NCCL's rate of a channel by LL128.
+constexpr Fitted kUnfitted = {.drainBytes = 64e3, .reduceShare = 1};
 
-constexpr double Fitted::*kFitted[] = {&Fitted::launchUs, &Fitted::drainBytes, &Fitted::reduceShare};
+constexpr double Fitted::*kFitted[] = {&Fitted::drainBytes, &Fitted::reduceShare};
 
 }  // namespace
 
@@ -54,7 +53,7 @@ double LeftOut::misfit(const Fitted& fitted, const std::string& generation) cons
   int count = 0;
   for (const auto& [set, points] : points_) {
     for (const NcclPoint& point : points) {
-      if (point.generation() == generation) continue;
+      if (point.doubted || point.generation() == generation) continue;
       const auto p = predicted(point, fitted);
       sum += p.ok() ? std::abs(std::log(p->us() / point.us)) : 0;
       ++count;
@@ -90,8 +89,7 @@ const Fitted& LeftOut::without(const std::string& generation) {
 std::string LeftOut::text() const {
   std::string text;
   for (const auto& [generation, f] : fitted_) {
-    text += cat("  ", generation.empty() ? "with all sets" : "without " + generation,
-                ": launch of a process's further GPUs ", shortNumber(f.launchUs), " us, fences ",
+    text += cat("  ", generation.empty() ? "with all sets" : "without " + generation, ": fences ",
                 shortNumber(f.drainBytes / 1e3), " kB at a block's rate, LL128 reducing ", shortNumber(f.reduceShare),
                 "\n");
   }

@@ -17,6 +17,7 @@ struct NcclPoint {
   Collective collective;
   const nccl_model::Settings* settings;
   double bytes, us;
+  bool doubted;  // PublishedSet::doubt: compared with, fitted to never
   /// "Hopper": machines of a kind that the model is to predict unseen.
   std::string generation() const { return std::string(machine.gpu->name); }
 };
@@ -30,7 +31,8 @@ class LeftOut {
   static Result<LeftOut> make(const std::vector<PublishedSet>& sets);
   /// Of the set's points, in order.
   const std::vector<NcclPoint>& pointsOf(const PublishedSet& set) const { return points_.at(&set); }
-  /// Fitted with every point of other generations ("": with all), from values that none of them is in.  Remembered.
+  /// Fitted with every point of other generations ("": with all) that nothing contradicts, from values that none of
+  /// them is in.  Remembered.
   const nccl_model::Fitted& without(const std::string& generation);
   /// "without Hopper: launch 5.1 us, ...", for every generation asked about.
   std::string text() const;

@@ -61,30 +61,40 @@ PublishedSet h100Azure() {
        {8 * kG, 479}});
 }
 
+PublishedSet h200Azure() {
+  return withBandwidths(
+      setOf("allreduce, 8 x H200, NCCL 2.20.5", "Azure's AI benchmarking guide, September 2024, in place",
+            "machine nd-h200-v5", runBy(220, kAllInOne)),
+      1,
+      {{1 * kK, .06},
+       {4 * kK, .23},
+       {16 * kK, .93},
+       {64 * kK, 3.72},
+       {256 * kK, 14.8},
+       {512 * kK, 29.4},
+       {1 * kM, 53.0},
+       {2 * kM, 88.8},
+       {4 * kM, 138},
+       {8 * kM, 182},
+       {16 * kM, 240},
+       {32 * kM, 301},
+       {64 * kM, 368},
+       {128 * kM, 412},
+       {256 * kM, 432},
+       {512 * kM, 443},
+       {1 * kG, 468},
+       {8 * kG, 480}});
+}
+
 PublishedSet h100P5() {
-  return withTimes(setOf("allreduce, 8 x H100, p5.48xlarge",
-                         "aws-samples/awsome-distributed-training, aws-batch README, February 2026",
-                         "machine p5.48xlarge", runBy(230, kOneEach)),
-                   1,
-                   {{8, 12.9},
-                    {1 * kK, 16.4},
-                    {8 * kK, 16.9},
-                    {32 * kK, 18.8},
-                    {64 * kK, 19.1},
-                    {128 * kK, 19.4},
-                    {256 * kK, 20.3},
-                    {512 * kK, 21.2},
-                    {1 * kM, 28.6},
-                    {2 * kM, 43.5},
-                    {4 * kM, 55.4},
-                    {8 * kM, 84.3},
-                    {16 * kM, 124},
-                    {32 * kM, 199},
-                    {64 * kM, 327},
-                    {128 * kM, 593},
-                    {256 * kM, 1121},
-                    {1 * kG, 4253},
-                    {16 * kG, 62239}});
+  return withTimes(
+      setOf("allreduce, 8 x H100, p5.48xlarge",
+            "aws-samples/awsome-distributed-training, aws-batch README, February 2026", "machine p5.48xlarge",
+            runBy(230, kOneEach)),
+      1, {{8, 12.9},        {1 * kK, 16.4},   {8 * kK, 16.9},  {32 * kK, 18.8}, {64 * kK, 19.1},  {128 * kK, 19.4},
+          {256 * kK, 20.3}, {512 * kK, 21.2}, {1 * kM, 28.6},  {2 * kM, 43.5},  {4 * kM, 55.4},   {8 * kM, 84.3},
+          {16 * kM, 124},   {32 * kM, 199},   {64 * kM, 327},  {128 * kM, 593}, {256 * kM, 1121}, {1 * kG, 4253},
+          {2 * kG, 8463.7}, {4 * kG, 15791},  {16 * kG, 62239}});
 }
 
 PublishedSet h100Vllm() {
@@ -197,7 +207,7 @@ PublishedSet p5Pair() {
   return withTimes(
       setOf("allreduce, 2 nodes of p5.48xlarge, EFA",
             "aws-samples/awsome-distributed-training, nccl-tests README, September 2025",
-            "nodes 2; machine p5.48xlarge", runBy(226, kOneEach)),
+            "nodes 2; machine p5.48xlarge", runBy(227, kOneEach)),
       2, {{8, 69},         {1 * kK, 69},    {8 * kK, 81},    {32 * kK, 112},  {64 * kK, 135},   {128 * kK, 109},
           {256 * kK, 128}, {512 * kK, 124}, {1 * kM, 123},   {2 * kM, 147},   {4 * kM, 169},    {8 * kM, 205},
           {16 * kM, 298},  {32 * kM, 440},  {64 * kM, 602},  {128 * kM, 870}, {256 * kM, 1468}, {512 * kM, 2559},
@@ -208,12 +218,11 @@ PublishedSet p4dePair() {
   PublishedSet set =
       withTimes(setOf("allreduce, 2 nodes of p4de.24xlarge, EFA",
                       "aws-samples/awsome-distributed-training, nccl-tests README, September 2025",
-                      "nodes 2; machine p4d.24xlarge", runBy(226, kOneEach)),
+                      "nodes 2; machine p4d.24xlarge", runBy(227, kOneEach)),
                 2, {{8, 164},         {1 * kK, 165},    {8 * kK, 176},     {32 * kK, 225},  {64 * kK, 227},
                     {128 * kK, 230},  {256 * kK, 238},  {512 * kK, 260},   {1 * kM, 309},   {2 * kM, 433},
                     {4 * kM, 534},    {8 * kM, 763},    {16 * kM, 1192},   {32 * kM, 1540}, {64 * kM, 2645},
                     {128 * kM, 3913}, {256 * kM, 7202}, {512 * kM, 13552}, {1 * kG, 26217}, {2 * kG, 51406}});
-  set.nccl->protocols = "Simple";  // EFA's plugin asks for it where nothing keeps 128 bytes together
   return set;
 }
 
@@ -252,8 +261,8 @@ PublishedSet sharp() {
 }  // namespace
 
 std::vector<PublishedSet> ncclSets() {
-  return {h100Azure(), h100P5(), h100Vllm(), h100Msccl(), h200Counts(),   a100Azure(), a100Engineering(),
-          b200(),      nvl72(),  p5Pair(),   p4dePair(),  sixteenNodes(), uccl(),      sharp()};
+  return {h100Azure(), h200Azure(), h100P5(), h100Vllm(), h100Msccl(),    h200Counts(), a100Azure(), a100Engineering(),
+          b200(),      nvl72(),     p5Pair(), p4dePair(), sixteenNodes(), uccl(),       sharp()};
 }
 
 }  // namespace tutti::sim

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <cmath>
+#include <tuple>
 
 #include "tests/unit/sim/support.hpp"
 #include "tools/nccl_model/predict.hpp"
@@ -35,6 +36,8 @@ const char* const kMachines[] = {"machine hgx-h100",
                                  "machine gpu:4 sm:80 pcie:32x16",
                                  "machine gpu:4 nvlink:6x20 nvswitch:0 sm:80",
                                  "nodes 2; machine p5.48xlarge",
+                                 "nodes 2; machine p4d.24xlarge",
+                                 "nodes 3; machine p5en.48xlarge",
                                  "nodes 2; machine hgx-b200",
                                  "nodes 16; machine hgx-b200",
                                  "nodes 4; machine dgx-a100",
@@ -205,12 +208,66 @@ TEST_CASE("channels are as many as NCCL's logs tell") {
   CHECK(ringsOf(machineFor(row.machine)).used == row.channels);
 }
 
+TEST_CASE("adapters are told apart by their PCI device, and bring their plugin's settings") {
+  const Machine p4 = machineFor("nodes 2; machine p4d.24xlarge"), p5 = machineFor("nodes 2; machine p5.48xlarge");
+  CHECK(std::string(p4.net->name) == "EFA of P4");
+  CHECK(std::string(p5.net->name) == "EFA of P5");
+  CHECK(std::string(machineFor("nodes 2; machine hgx-h100").net->name) == "InfiniBand");
+  CHECK(slotBytes(p5) == 2 * slotBytes(machineFor("machine hgx-h100")));
+  // Lines of 128 bytes may come apart: neither LL nor LL128.
+  for (const Candidate& c : predictionOf(p4, Collective::AllReduce, 1024).candidates)
+    CHECK(c.protocol == Protocol::Simple);
+  // Half and all of a chunk's bytes take the same rate, and what is more than a packet is announced.
+  const auto us = [&](const Machine& machine, double bytes) {
+    return predictionOf(machine, Collective::AllReduce, bytes, {.ways = "tree"}).us();
+  };
+  CHECK(us(p4, 8193) > us(p4, 8192) + 4 * p4.netUs);
+  CHECK(us(p4, 8193) < us(p4, 8192) + 4 * p4.netUs + 1);
+}
+
+TEST_CASE("a latency that a plugin tells is chosen by, and is not what a hop takes") {
+  Machine machine = machineFor("nodes 4; machine hgx-h100 nic-latency:15");
+  NetPart told = *machine.net;
+  told.toldUs = 75;
+  const Prediction before = predictionOf(machine, Collective::AllReduce, 1 << 20);
+  machine.net = &told;
+  const Prediction after = predictionOf(machine, Collective::AllReduce, 1 << 20);
+  REQUIRE(before.candidates.size() == after.candidates.size());
+  for (size_t i = 0; i < before.candidates.size(); ++i) {
+    CHECK(after.candidates[i].time.us() == before.candidates[i].time.us());
+    CHECK(after.candidates[i].estimateUs > before.candidates[i].estimateUs);
+  }
+}
+
+TEST_CASE("a plugin's own choice is taken, and only where it has one") {
+  constexpr double kM = 1 << 20;
+  const auto row = GENERATE(values<std::tuple<const char*, double, Way, Protocol>>(
+      {{"nodes 2; machine p5.48xlarge", 8, Way::Tree, Protocol::LL128},
+       {"nodes 2; machine p5.48xlarge", 30 * kM, Way::Tree, Protocol::LL128},
+       {"nodes 2; machine p5.48xlarge", 30 * kM + 1, Way::NvlsTree, Protocol::Simple},
+       {"nodes 8; machine p5.48xlarge", 112 * kM, Way::Tree, Protocol::LL128},
+       {"nodes 2; machine hgx-h100", 8, Way::Tree, Protocol::LL},
+       {"machine p5.48xlarge", 8, Way::Ring, Protocol::LL}}));
+  const auto& [text, bytes, way, protocol] = row;
+  CAPTURE(text, bytes);
+  const Prediction p = predictionOf(machineFor(text), Collective::AllReduce, bytes, {.release = 227});
+  CHECK(std::string(nameOf(p.best().way)) == std::string(nameOf(way)));
+  CHECK(std::string(nameOf(p.best().protocol)) == std::string(nameOf(protocol)));
+  CHECK(p.byPlugin == (std::string(text).find("p5") != std::string::npos && std::string(text).starts_with("nodes")));
+  const NetPart& p5 = *machineFor("machine p5.48xlarge").net;
+  CHECK(treesUntil(p5, 8) == 0);
+  CHECK(treesUntil(p5, 16) == 31457280);
+  CHECK(treesUntil(p5, 24) > 31457280);
+  CHECK(treesUntil(p5, 24) < 37748736);
+  CHECK(treesUntil(p5, 8192) == 402653184);
+}
+
 TEST_CASE("one thread that launches many kernels holds up small calls and not large ones") {
   const Machine machine = machineFor("machine hgx-h100");
   const auto us = [&](double bytes, int gpus) {
     return predictionOf(machine, Collective::AllReduce, bytes, {.gpusPerProcess = gpus}).us();
   };
-  CHECK(us(8, 8) == Approx(8 * Fitted().launchUs));
+  CHECK(us(8, 8) == Approx(8 * kernelLaunchUs()));
   CHECK(us(8, 8) > us(8, 1));
   CHECK(us(1 << 30, 8) == us(1 << 30, 1));
 }

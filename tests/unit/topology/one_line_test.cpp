@@ -141,6 +141,9 @@ TEST_CASE("a line that is wrong is refused with the word") {
                                          {"gpu:8 pcie:16", "'pcie:16' is not SPEEDxLANES"},
                                          {"nic:1x1 nic-latency:-1", "'-1' is not a time in microseconds"},
                                          {"nic:1x1 nic-latency:soon", "'soon' is not a time in microseconds"},
+                                         {"nic:1x1 nic-pci:1d0f", "'nic-pci:1d0f' is not VENDOR:DEVICE"},
+                                         {"nic:1x1 nic-pci:1d0f:efag", "'nic-pci:1d0f:efag' is not VENDOR:DEVICE"},
+                                         {"nic:1x1 nic-pci:-d0f:efa1", "'nic-pci:-d0f:efa1' is not VENDOR:DEVICE"},
                                          {"node:131072 gpu:128 nic:128x1", "too large a machine"},
                                          {"package:64 numa:64 l3:64 core:1024", "more than 65536 cores"}}));
   CAPTURE(row.text);
