@@ -245,11 +245,27 @@ TEST_CASE("a picture has the expected line and the band of what was measured") {
   const std::string plain = plotSvg(kAllReduce, {row}, kRanks);
   CHECK(plain.find("expected") != std::string::npos);
   CHECK(plain.find("<polygon") == std::string::npos);
+  CHECK(plain.find("shaded") == std::string::npos);
   row.outOfPlace->spread.p10Us = row.outOfPlace->timeUs / 2;
   row.outOfPlace->spread.p90Us = row.outOfPlace->timeUs * 2;
-  CHECK(plotSvg(kAllReduce, {row}, kRanks).find("<polygon") != std::string::npos);
+  const std::string banded = plotSvg(kAllReduce, {row}, kRanks);
+  CHECK(banded.find("<polygon") != std::string::npos);
+  CHECK(banded.find("shaded: 8 of 10 calls") != std::string::npos);
   row.expected.reset();
   CHECK(plotSvg(kAllReduce, {row}, kRanks).find("expected") == std::string::npos);
+}
+
+TEST_CASE("lines that coincide are all seen: each is thinner than those below it") {
+  LinePlot plot;
+  for (const char* name : {"a", "b", "c", "d", "e", "f"})
+    plot.lines.push_back({name, false, {{8, 1}, {64, 2}}, {}, true});
+  const std::string svg = toSvg(plot);
+  const std::string before = "<polyline fill='none' stroke='#";
+  std::vector<double> widths;
+  for (size_t at = svg.find(before); at != std::string::npos; at = svg.find(before, at + 1))
+    widths.push_back(std::stod(svg.substr(svg.find("stroke-width='", at) + 14, 8)));
+  REQUIRE(widths.size() == 6);
+  for (size_t i = 1; i < widths.size(); ++i) CHECK(widths[i] < widths[i - 1] - 0.5);
 }
 
 TEST_CASE("percentiles are values that so many of the calls did not exceed") {

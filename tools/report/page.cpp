@@ -79,7 +79,8 @@ std::string overview(const Report& report) {
 std::string pictureOf(const Report& report, const CollectiveResult& c) {
   LinePlot plot;
   plot.title = cat(c.name, ", ", report.options.nRanks, " ranks");
-  plot.subtitle = cat(report.machine.host, ", ", report.machine.processor, ", host memory; shaded: 8 of 10 calls");
+  plot.subtitle =
+      cat(report.machine.host, ", ", report.machine.processor, ", host memory; lines: the mean; shaded: 8 of 10 calls");
   plot.valueName = "time of a call";
   plot.unit = "us";
   plot.logarithmic = true;
