@@ -25,7 +25,7 @@ constexpr const char* kStyle =
     "td{text-align:left}.bad{color:#b00020;font-weight:600}.slow{color:#a05a00}\n"
     "svg,img{max-width:100%;height:auto}pre{overflow:auto;background:#f6f6f6;padding:1em}\n"
     "details{margin:.5em 0}summary{cursor:pointer}\n"
-    "@media (max-width:600px){th,td{padding:.25em .4em;font-size:14px}}\n";
+    "@media (max-width:600px){table{display:block;overflow-x:auto}th,td{padding:.25em .4em;font-size:14px}}\n";
 
 /// A picture in an <img>, so that its styles stay its own.
 std::string image(const std::string& svg, const std::string& says) {
