@@ -58,13 +58,6 @@ const char* dashOf(const PlotLine& line, size_t index) {
   return line.dashed || index >= std::size(kColours) ? " stroke-dasharray='8 4'" : "";
 }
 
-/// Where there are many lines each is thinner than those it is drawn over, so that lines that coincide are all seen.
-double widthOf(size_t index, size_t nLines) {
-  constexpr double kThin = 2.5, kWide = 7;
-  if (nLines <= 4) return kThin;
-  return kWide - (kWide - kThin) * static_cast<double>(index) / static_cast<double>(nLines - 1);
-}
-
 /// One label for each tick: all in one unit where the axis is linear.
 std::string tickText(double value, const LinePlot& plot) {
   if (plot.logarithmic) return readable(value, plot.unit);
@@ -106,19 +99,17 @@ std::string drawBand(const Axes& a, const PlotLine& line, size_t index) {
   return s + "'/>\n";
 }
 
-std::string drawLine(const Axes& a, const LinePlot& plot, size_t index) {
-  const PlotLine& line = plot.lines[index];
+std::string drawLine(const Axes& a, const PlotLine& line, size_t index, const std::string& unit) {
   const char* colour = colourOf(index);
-  const double width = widthOf(index, plot.lines.size());
   std::string s =
-      format("<polyline fill='none' stroke='%s' stroke-width='%.1f'%s points='", colour, width, dashOf(line, index));
+      format("<polyline fill='none' stroke='%s' stroke-width='2.5'%s points='", colour, dashOf(line, index));
   for (const PlotPoint& p : line.points) s += format("%.1f,%.1f ", a.x(p.bytes), a.y(p.value));
   s += "'/>\n";
   if (!line.marks) return s;
   for (const PlotPoint& p : line.points) {
-    s += format("<circle cx='%.1f' cy='%.1f' r='%.1f' fill='%s'><title>%s, %s: %s</title></circle>\n", a.x(p.bytes),
-                a.y(p.value), width * 0.5 + 2.25, colour, escape(line.name).c_str(), sizeName(p.bytes).c_str(),
-                readable(p.value, plot.unit).c_str());
+    s += format("<circle cx='%.1f' cy='%.1f' r='3.5' fill='%s'><title>%s, %s: %s</title></circle>\n", a.x(p.bytes),
+                a.y(p.value), colour, escape(line.name).c_str(), sizeName(p.bytes).c_str(),
+                readable(p.value, unit).c_str());
   }
   return s;
 }
@@ -241,7 +232,7 @@ std::string toSvg(const LinePlot& plot) {
   s += format("<text x='%.1f' y='66' class='sub'>%s</text>\n", kLeft, escape(plot.subtitle).c_str());
   s += drawAxes(a, ticks, plot);
   for (size_t i = 0; i < plot.lines.size(); ++i) s += drawBand(a, plot.lines[i], i);
-  for (size_t i = 0; i < plot.lines.size(); ++i) s += drawLine(a, plot, i);
+  for (size_t i = 0; i < plot.lines.size(); ++i) s += drawLine(a, plot.lines[i], i, plot.unit);
   return s + drawLegend(plot.lines) + "</svg>\n";
 }
 

@@ -255,19 +255,6 @@ TEST_CASE("a picture has the expected line and the band of what was measured") {
   CHECK(plotSvg(kAllReduce, {row}, kRanks).find("expected") == std::string::npos);
 }
 
-TEST_CASE("lines that coincide are all seen: each is thinner than those below it") {
-  LinePlot plot;
-  for (const char* name : {"a", "b", "c", "d", "e", "f"})
-    plot.lines.push_back({name, false, {{8, 1}, {64, 2}}, {}, true});
-  const std::string svg = toSvg(plot);
-  const std::string before = "<polyline fill='none' stroke='#";
-  std::vector<double> widths;
-  for (size_t at = svg.find(before); at != std::string::npos; at = svg.find(before, at + 1))
-    widths.push_back(std::stod(svg.substr(svg.find("stroke-width='", at) + 14, 8)));
-  REQUIRE(widths.size() == 6);
-  for (size_t i = 1; i < widths.size(); ++i) CHECK(widths[i] < widths[i - 1] - 0.5);
-}
-
 TEST_CASE("percentiles are values that so many of the calls did not exceed") {
   std::vector<double> times;
   for (int i = 100; i > 0; --i) times.push_back(i);
