@@ -60,13 +60,15 @@ std::string machineText(const std::vector<RankLine>& ranks) {
 }  // namespace
 
 std::string plotSvg(const Collective& c, const std::vector<Row>& rows, const std::vector<RankLine>& ranks) {
+  const std::vector<PlotLine> lines = linesOf(rows);
+  const bool banded = std::any_of(lines.begin(), lines.end(), [](const PlotLine& l) { return !l.band.empty(); });
   return toSvg(
       {.title = std::string(c.name) + ", " + std::to_string(ranks.size()) + (ranks.size() == 1 ? " rank" : " ranks"),
-       .subtitle = machineText(ranks),
+       .subtitle = machineText(ranks) + (banded ? "; lines: the mean; shaded: 8 of 10 calls" : ""),
        .valueName = "bus bandwidth",
        .unit = "GB/s",
        .logarithmic = true,
-       .lines = linesOf(rows)});
+       .lines = lines});
 }
 
 }  // namespace tutti::perf

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "src/api/entry.hpp"
 #include "src/base/caught.hpp"

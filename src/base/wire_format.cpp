@@ -6,15 +6,15 @@
 namespace tutti {
 namespace {
 
-constexpr std::array<std::string_view, kNumWireFormats> kNames = {"full", "bf16", "fp8", "int8"};
+constexpr std::array<std::string_view, kNumWireFormats> kWireFormatNames = {"full", "bf16", "fp8", "int8"};
 
 }  // namespace
 
-std::string_view wireFormatName(WireFormat format) { return kNames[static_cast<size_t>(format)]; }
+std::string_view wireFormatName(WireFormat format) { return kWireFormatNames[static_cast<size_t>(format)]; }
 
 Result<WireFormat> parseWireFormat(const std::string& name) {
-  const auto* const found = std::ranges::find(kNames, name);
-  if (found != kNames.end()) return static_cast<WireFormat>(found - kNames.begin());
+  const auto* const found = std::ranges::find(kWireFormatNames, name);
+  if (found != kWireFormatNames.end()) return static_cast<WireFormat>(found - kWireFormatNames.begin());
   return invalidUsage(ErrorCode::VariableValue, "TUTTI_WIRE='", name, "' is unknown; set full, bf16, fp8 or int8");
 }
 

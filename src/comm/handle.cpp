@@ -4,6 +4,7 @@
 
 #include <map>
 #include <new>
+#include <utility>
 
 #include "src/base/caught.hpp"
 #include "src/base/forked.hpp"

@@ -1,6 +1,7 @@
 #include "src/comm/registrations.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/log.hpp"
 

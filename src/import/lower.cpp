@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <utility>
 
 #include "src/import/emitter.hpp"
 #include "src/import/order_check.hpp"

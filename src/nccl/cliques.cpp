@@ -6,6 +6,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "src/nccl/calls.hpp"
 #include "src/nccl/current_device.hpp"

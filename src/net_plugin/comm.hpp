@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <utility>
 
 #include "src/net_plugin/link.hpp"
 #include "src/net_plugin/protocol.hpp"

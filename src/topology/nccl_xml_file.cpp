@@ -20,9 +20,9 @@ std::optional<long long> leadingInteger(const char* text) {
 
 /// "<pci> 0000:c5:00.0", on one line and of a length that a sentence can have.
 std::string tagOf(pugi::xml_node e, const std::string& subject) {
-  constexpr size_t kMostBytes = 100;
+  constexpr size_t kTagBytes = 100;
   std::string text = subject.empty() ? cat("<", e.name(), ">") : cat("<", e.name(), "> ", subject);
-  if (text.size() > kMostBytes) text = text.substr(0, kMostBytes) + "...";
+  if (text.size() > kTagBytes) text = text.substr(0, kTagBytes) + "...";
   for (char& c : text) c = c == '\n' || c == '\r' || c == '\t' ? ' ' : c;
   return text;
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "src/control/authentication.hpp"
 #include "src/control/bootstrap_node.hpp"

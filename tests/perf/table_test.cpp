@@ -245,9 +245,12 @@ TEST_CASE("a picture has the expected line and the band of what was measured") {
   const std::string plain = plotSvg(kAllReduce, {row}, kRanks);
   CHECK(plain.find("expected") != std::string::npos);
   CHECK(plain.find("<polygon") == std::string::npos);
+  CHECK(plain.find("shaded") == std::string::npos);
   row.outOfPlace->spread.p10Us = row.outOfPlace->timeUs / 2;
   row.outOfPlace->spread.p90Us = row.outOfPlace->timeUs * 2;
-  CHECK(plotSvg(kAllReduce, {row}, kRanks).find("<polygon") != std::string::npos);
+  const std::string banded = plotSvg(kAllReduce, {row}, kRanks);
+  CHECK(banded.find("<polygon") != std::string::npos);
+  CHECK(banded.find("shaded: 8 of 10 calls") != std::string::npos);
   row.expected.reset();
   CHECK(plotSvg(kAllReduce, {row}, kRanks).find("expected") == std::string::npos);
 }

@@ -1,5 +1,7 @@
 #include "tools/cluster/fair_wires.hpp"
 
+#include <utility>
+
 #include "src/sim/engine.hpp"
 #include "tools/cluster/flows.hpp"
 

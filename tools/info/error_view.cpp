@@ -5,6 +5,7 @@
 #include <cctype>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace tutti {
 namespace {

@@ -25,7 +25,7 @@ constexpr const char* kStyle =
     "td{text-align:left}.bad{color:#b00020;font-weight:600}.slow{color:#a05a00}\n"
     "svg,img{max-width:100%;height:auto}pre{overflow:auto;background:#f6f6f6;padding:1em}\n"
     "details{margin:.5em 0}summary{cursor:pointer}\n"
-    "@media (max-width:600px){th,td{padding:.25em .4em;font-size:14px}}\n";
+    "@media (max-width:600px){table{display:block;overflow-x:auto}th,td{padding:.25em .4em;font-size:14px}}\n";
 
 /// A picture in an <img>, so that its styles stay its own.
 std::string image(const std::string& svg, const std::string& says) {
@@ -79,7 +79,8 @@ std::string overview(const Report& report) {
 std::string pictureOf(const Report& report, const CollectiveResult& c) {
   LinePlot plot;
   plot.title = cat(c.name, ", ", report.options.nRanks, " ranks");
-  plot.subtitle = cat(report.machine.host, ", ", report.machine.processor, ", host memory; shaded: 8 of 10 calls");
+  plot.subtitle =
+      cat(report.machine.host, ", ", report.machine.processor, ", host memory; lines: the mean; shaded: 8 of 10 calls");
   plot.valueName = "time of a call";
   plot.unit = "us";
   plot.logarithmic = true;

@@ -103,7 +103,8 @@ Result<std::string> compare(const Network& network, const Asked& asked, const Co
   std::string text = cat(collectiveKey(asked.collective), ", ", describe(network.cluster()),
                          ", microseconds; * fastest\n", table(sizes, columns));
   for (const std::string& name : without) text += cat(&name == &without.front() ? "without " : ", ", name);
-  return without.empty() ? text : text + ", which do not work here\n";
+  if (without.empty()) return text;
+  return text + (without.size() == 1 ? ", which does not work here\n" : ", which do not work here\n");
 }
 
 }  // namespace tutti::sim

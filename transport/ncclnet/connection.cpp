@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"

@@ -1,6 +1,7 @@
 #include "transport/ncclnet/endpoint.hpp"
 
 #include <cstring>
+#include <utility>
 
 #include "src/base/copy.hpp"
 #include "src/base/log.hpp"

@@ -1,5 +1,7 @@
 #include "transport/ncclnet/payloads.hpp"
 
+#include <utility>
+
 #include "src/base/log.hpp"
 
 namespace tutti::ncclnet {

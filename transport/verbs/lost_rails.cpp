@@ -7,6 +7,7 @@
 // New messages wait until the adapters are done with all that, since slots are used again in order.  How the rail is
 // used again: returning_rails.cpp.
 #include <algorithm>
+#include <utility>
 
 #include "src/base/log.hpp"
 #include "transport/verbs/connection.hpp"

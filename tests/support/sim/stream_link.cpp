@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "src/base/clock.hpp"
 #include "transport/mismatch.hpp"

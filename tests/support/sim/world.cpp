@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "src/base/assert.hpp"
 #include "src/base/split_mix.hpp"

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "src/base/clock.hpp"
 #include "src/control/bootstrap_node.hpp"

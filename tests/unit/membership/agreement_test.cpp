@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "src/base/text.hpp"
 #include "src/membership/agreement.hpp"

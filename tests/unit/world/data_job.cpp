@@ -1,6 +1,7 @@
 #include "tests/unit/world/data_job.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/clock.hpp"
 #include "tests/support/passes.hpp"
