@@ -51,16 +51,6 @@ Status failedJoining(int rank, const std::string& why) {
   return remoteError(ErrorCode::CannotJoin, "rank ", rank, " failed while ranks were joining: ", why);
 }
 
-const char* nameOf(ExecutorKind way) {
-  switch (way) {
-    case ExecutorKind::Stream: return "streams";
-    case ExecutorKind::Resident: return "resident kernels";
-    case ExecutorKind::Proxy: return "proxies";
-    case ExecutorKind::None: break;
-  }
-  return "nobody";
-}
-
 /// What all ranks must have set alike, as a sentence that can be compared and shown.
 Result<std::string> commonSettings(const CommSettings& settings) {
   std::string text;
