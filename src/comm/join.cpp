@@ -51,16 +51,6 @@ Status failedJoining(int rank, const std::string& why) {
   return remoteError(ErrorCode::CannotJoin, "rank ", rank, " failed while ranks were joining: ", why);
 }
 
-const char* nameOf(ExecutorKind way) {
-  switch (way) {
-    case ExecutorKind::Stream: return "streams";
-    case ExecutorKind::Resident: return "resident kernels";
-    case ExecutorKind::Proxy: return "proxies";
-    case ExecutorKind::None: break;
-  }
-  return "nobody";
-}
-
 /// What all ranks must have set alike, as a sentence that can be compared and shown.
 Result<std::string> commonSettings(const CommSettings& settings) {
   std::string text;
@@ -180,8 +170,12 @@ Status Joining::run(std::shared_ptr<Session> session, JoinRequest request) {
 /// communicator; else what that was.  Mistakes in settings are found by all ranks, each for itself.
 Status Joining::tellIfFirst(const Status& up, const std::string& trouble) {
   if (up.ok()) return up;
-  const bool first = !comm_.abortState().ended() && comm_.control_->failure().ok();
+  const bool untold = comm_.control_->failure().ok(), ended = comm_.abortState().ended();
+  const bool first = untold && !ended;
   if (first) comm_.control_->reportFailure({rank(), failedJoining(rank(), trouble.empty() ? up.text() : trouble)});
+  // The parent's end, say: new ranks of a Grow hear it from nobody else, and would see this one leave.
+  if (const Status why = comm_.abortState().reason(); untold && ended && !why.ok())
+    comm_.control_->reportFailure({-1, why});
   const bool mistake = up.code() == tuttiInvalidUsage || up.code() == tuttiInvalidArgument;
   return first || mistake ? up : comm_.watchdog_.cause(up);
 }

@@ -26,15 +26,6 @@ const Fingerprint* callAt(const std::optional<RankReport>& report, uint64_t sequ
 const std::optional<RankReport>& of(Testimonies all, int rank) { return all[static_cast<size_t>(rank)]; }
 bool valid(Testimonies all, int rank) { return rank >= 0 && static_cast<size_t>(rank) < all.size(); }
 
-/// What the asking rank waits in, for sentences.
-std::string waitsIn(const Question& q, Testimonies all) {
-  const std::optional<RankReport>& origin = of(all, q.origin);
-  if (q.sequence > 0) return describeSequence(origin, q.sequence);
-  if (origin && origin->state.message) return describeMessage(*origin->state.message);
-  if (origin && origin->gatherWaitingOn >= 0) return origin->joined ? "a control exchange" : "joining";
-  return "a transfer";
-}
-
 const char* nameOf(Attendance call) {
   switch (call) {
     case Attendance::Split: return "tuttiCommSplit";
@@ -43,6 +34,22 @@ const char* nameOf(Attendance call) {
     case Attendance::None: break;
   }
   return "no call";
+}
+
+/// The call whose exchange among all ranks this rank is in.
+std::string exchangeOf(const RankReport& t) {
+  return t.state.attends != Attendance::None ? nameOf(t.state.attends) : cat("control exchange number ", t.gathers);
+}
+
+constexpr const char* kAdvice = ": find what keeps it, or raise the timeout";
+
+/// What the asking rank waits in, for sentences.
+std::string waitsIn(const Question& q, Testimonies all) {
+  const std::optional<RankReport>& origin = of(all, q.origin);
+  if (q.sequence > 0) return describeSequence(origin, q.sequence);
+  if (origin && origin->state.message) return describeMessage(*origin->state.message);
+  if (origin && origin->gatherWaitingOn >= 0) return origin->joined ? exchangeOf(*origin) : "joining";
+  return "a transfer";
 }
 
 Failure fail(int rank, ErrorCode kind, std::string text) {
@@ -153,8 +160,7 @@ std::optional<Failure> diagnoseSilent(const Question& q, Testimonies all) {
 
 Failure absent(Testimonies all, int rank, int waiter, uint64_t sequence) {
   const bool elsewhere = !of(all, rank)->state.elsewhere.empty();
-  const char* advice = elsewhere ? "; ranks that share two communicators must use them in the same order"
-                                 : ": find what keeps it, or raise the timeout";
+  const char* advice = elsewhere ? "; ranks that share two communicators must use them in the same order" : kAdvice;
   return fail(rank, ErrorCode::RankSilent,
               cat("rank ", rank, " has not entered ", describeSequence(of(all, waiter), sequence), " in which rank ",
                   waiter, " waits for it; it is ", describeState(*of(all, rank)), advice));
@@ -183,8 +189,8 @@ std::optional<Failure> diagnoseChain(const Question& q, Testimonies all) {
     if (w.state.inside && t.state.entered < w.state.entered) return absent(all, rank, waiter, w.state.entered);
     if (w.gatherWaitingOn >= 0 && t.gathers < w.gathers)
       return fail(rank, ErrorCode::RankSilent,
-                  cat("rank ", rank, " has not entered control exchange number ", w.gathers, " in which rank ", waiter,
-                      " waits for it; it is ", describeState(t)));
+                  cat("rank ", rank, " has not entered ", exchangeOf(w), " in which rank ", waiter,
+                      " waits for it; it is ", describeState(t), kAdvice));
     return fail(rank, ErrorCode::RankSilent,
                 cat("rank ", waiter, " waits for rank ", rank, " in ",
                     w.state.inside ? describeSequence(w, w.state.entered) : waitsIn(q, all), ", but rank ", rank,
@@ -245,8 +251,7 @@ std::string describeState(const RankReport& t) {
   if (t.state.inside) return cat("in ", describeSequence(t, t.state.entered));
   if (t.state.message) return cat("in ", describeMessage(*t.state.message));
   if (!t.joined) return "still joining";
-  if (t.state.attends != Attendance::None) return cat("in ", nameOf(t.state.attends));
-  if (t.gatherWaitingOn >= 0) return cat("in control exchange number ", t.gathers);
+  if (t.state.attends != Attendance::None || t.gatherWaitingOn >= 0) return cat("in ", exchangeOf(t));
   if (!t.state.elsewhere.empty()) return t.state.elsewhere;
   if (t.state.entered == 0) return "in no call and has made none yet";
   return cat("in no call (its last was ", describeSequence(t, t.state.entered), ")");
@@ -259,6 +264,8 @@ std::string describeMessage(const MessageWait& wait) {
              " of the pair, count ", parts.count, ", ",
              known ? dataTypeName(static_cast<tuttiDataType_t>(parts.dtype)) : "of an unknown type", ")");
 }
+
+std::string nameRanks(const std::vector<int>& ranks) { return cat(plural(ranks.size()), listRanks(ranks)); }
 
 std::string listRanks(const std::vector<int>& ranks) {
   constexpr size_t kMost = 8;

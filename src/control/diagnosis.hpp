@@ -52,6 +52,8 @@ inline constexpr const char* kWhereItWaits = ", where it waits for rank ";
 std::string describeMessage(const MessageWait& wait);
 /// "3", "3 and 7", "1, 2, 3 and 9 more".
 std::string listRanks(const std::vector<int>& ranks);
+/// "rank 3", "ranks 3 and 7".
+std::string nameRanks(const std::vector<int>& ranks);
 
 void writeRankReport(Writer& out, const RankReport& report);
 RankReport readRankReport(Reader& in);

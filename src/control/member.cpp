@@ -58,6 +58,7 @@ void Member::start() {
   beganNs_ = network_.nowNs();
   heartbeatNs_ = beganNs_ + kHeartbeatNs;
   if (request_.deadlineNs != kNoTimer) checkJoin();
+  if (unanswered()) overdue_.begin(beganNs_);
   if (!request_.members.empty()) {
     for (int peer = 0; peer < request_.nRanks; ++peer)
       setControlAddress(peer, request_.members[static_cast<size_t>(peer)]);
@@ -360,11 +361,24 @@ std::string Member::howMissed(int peer, const Neighbour& neighbour) const {
              why.ok() ? cat(neighbour.dial.to, " has not answered yet") : why.message());
 }
 
+/// The rendezvous has yet to say anything.
+bool Member::unanswered() const { return !told_ && request_.members.empty() && request_.nRanks > 1; }
+
+std::string Member::noAnswer(const std::string& when) const {
+  const char* const advice =
+      openBeforeKnown(request_.commId)
+          ? "; check that the process that made the unique id runs, and that no firewall keeps this rank from it"
+          : "; check that rank 0, which opens it, was started, that the address is right, and that no firewall keeps "
+            "this rank from it";
+  return cat("rank ", request_.rank, " got no answer from the rendezvous at ", request_.rendezvous, " ", when,
+             rendezvousDial_.why.ok() ? "" : cat(" (", rendezvousDial_.why.message(), ")"), advice);
+}
+
 /// Name those that are not linked with us: first those that we dial, because those who should dial us may lack our
 /// control address and say so now; at last all.  The rendezvous has told us before, if some have not come at all.
 void Member::joinTooLate(bool last) {
   std::vector<int> absent;
-  bool untold = !told_ && request_.members.empty();  // the rendezvous owes us an answer
+  bool untold = unanswered();
   std::string how;
   for (const auto& [peer, neighbour] : neighbours_) {
     if (neighbour.confirmed) continue;
@@ -372,23 +386,20 @@ void Member::joinTooLate(bool last) {
     untold = untold || (neighbour.weDial && neighbour.dial.to.empty());
     if (how.empty() && (neighbour.weDial || last)) how = howMissed(peer, neighbour);
   }
-  if (untold)
-    return fail({-1, timeoutError(ErrorCode::RendezvousSilent, "rank ", request_.rank,
-                                  " got no answer from the rendezvous at ", request_.rendezvous,
-                                  rendezvousDial_.why.ok() ? "" : cat(" (", rendezvousDial_.why.message(), ")"),
-                                  "; is the process that made the unique id alive, and is the address right?")});
+  if (untold) return fail({-1, timeoutError(ErrorCode::RendezvousSilent, noAnswer("in time"))});
   if (absent.empty()) return;
   // Several are no one's fault in particular: perhaps it is our own network.
   fail({absent.size() == 1 ? absent[0] : -1,
-        timeoutError(ErrorCode::RanksUnreachable, absent.size() == 1 ? "rank " : "ranks ", listRanks(absent),
-                     " did not connect with rank ", request_.rank, " in time while ranks were joining (", how,
+        timeoutError(ErrorCode::RanksUnreachable, nameRanks(absent), " did not connect with rank ", request_.rank,
+                     " in time while ranks were joining (", how,
                      "); check that every rank runs, that no firewall is between them, and TUTTI_SOCKET_IFNAME")});
 }
 
 int64_t Member::nextTimerNs() const {
   const int64_t next =
       std::min({inquiry_.nextTimerNs(), joinCheckNs_, dialNs_, brokenNs_, silenceLookNs_, survivors_.nextTimerNs()});
-  return request_.nRanks > 1 ? std::min(next, heartbeatNs_) : next;
+  const bool waits = !failure_ && unanswered();
+  return std::min({next, request_.nRanks > 1 ? heartbeatNs_ : kNoTimer, waits ? overdue_.nextNs() : kNoTimer});
 }
 
 void Member::onTimer() {
@@ -408,6 +419,8 @@ void Member::onTimer() {
   if (silenceLookNs_ <= now) lookForSilence();
   if (brokenNs_ <= now) giveUpBroken();
   if (joinCheckNs_ <= now) checkJoin();
+  const int64_t seconds = !failure_ && unanswered() ? overdue_.dueSeconds(now) : 0;
+  if (seconds > 0) TUTTI_WARN("bootstrap", noAnswer(cat("within ", seconds, " s")));
   inquiry_.onTimer();
   survivors_.onTimer();
 }

@@ -16,6 +16,7 @@
 #include "src/control/dial.hpp"
 #include "src/control/gather.hpp"
 #include "src/control/inquiry.hpp"
+#include "src/control/overdue.hpp"
 #include "src/control/rendezvous.hpp"
 #include "src/control/resumable_link.hpp"
 #include "src/control/silence.hpp"
@@ -125,6 +126,8 @@ class Member : private InquiryHost {
   void onRendezvousMessage(std::string_view message);
   std::string during() const;
   bool failUnreachable();
+  bool unanswered() const;
+  std::string noAnswer(const std::string& when) const;
   void joinTooLate(bool last);
   std::string howMissed(int peer, const Neighbour& neighbour) const;
   void checkJoin();
@@ -201,6 +204,7 @@ class Member : private InquiryHost {
   int64_t silenceLookNs_ = kNoTimer;  // once behind every heartbeat
   int64_t joinCheckNs_ = kNoTimer;
   int joinChecks_ = 0;
+  Overdue overdue_;  // the rendezvous' answer
   // The wait that is asked about: what this rank has done before, since when, and when it was last asked about.
   struct Stall {
     uint64_t entered = 0, gathers = 0, message = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "src/base/log.hpp"
 #include "src/control/diagnosis.hpp"
 #include "src/control/overlay.hpp"
 
@@ -104,6 +105,7 @@ void Rendezvous::onRegister(LinkId link, Reader& in) {
   if (nRanks_ == 0) {
     nRanks_ = r.nRanks;
     firstRank_ = r.rank;
+    overdue_.begin(network_.nowNs());
   }
   if (r.nRanks != nRanks_)
     return fail({-1, invalidArgument(ErrorCode::RanksNumberedTwice, "rank ", r.rank, " joins a communicator of ",
@@ -206,10 +208,16 @@ Failure Rendezvous::lostRank(int rank, const ControlAddress& where) const {
                             "probably ended")};
 }
 
-Failure Rendezvous::missingRanks() const {
+std::vector<int> Rendezvous::missingRanks() const {
   std::vector<int> missing;
   for (int rank = 0; rank < nRanks_; ++rank)
     if (!seats_.contains(rank)) missing.push_back(rank);
+  return missing;
+}
+
+/// Who has not come, and what to do.
+std::string Rendezvous::missing(const std::string& when) const {
+  const std::vector<int> missing = missingRanks();
   std::vector<int> strange;
   std::set_intersection(missing.begin(), missing.end(), otherSecret_.begin(), otherSecret_.end(),
                         std::back_inserter(strange));
@@ -217,16 +225,20 @@ Failure Rendezvous::missingRanks() const {
       strange.empty() ? cat("check that every rank was started and that no firewall keeps it from ", where_)
                       : cat(strange.size() == 1 ? "one that calls itself rank " : "some that call themselves ranks ",
                             listRanks(strange), " came with another secret: set TUTTI_SECRET alike on all ranks");
-  return {missing.size() == 1 ? missing[0] : -1,
-          timeoutError(ErrorCode::RanksMissing, missing.size() == 1 ? "rank " : "ranks ", listRanks(missing),
-                       missing.size() == 1 ? " has" : " have", " not come to the rendezvous in time (", seats_.size(),
-                       " of ", nRanks_, " ranks are here); ", hint)};
+  const bool one = missing.size() == 1;
+  return cat(nameRanks(missing), one ? " has" : " have", " not come to the rendezvous ", when, " (", seats_.size(),
+             " of ", nRanks_, " ranks are here); ", hint);
+}
+
+Failure Rendezvous::tooLate() const {
+  const std::vector<int> ranks = missingRanks();
+  return {ranks.size() == 1 ? ranks[0] : -1, timeoutError(ErrorCode::RanksMissing, missing("in time"))};
 }
 
 int64_t Rendezvous::nextTimerNs() const {
   if (failure_) return links_.empty() ? failedNs_ + kLingerNs : kNoTimer;
-  int64_t next = kNoTimer;
   const bool allHere = seats_.size() == static_cast<size_t>(nRanks_);
+  int64_t next = allHere ? kNoTimer : overdue_.nextNs();
   for (const auto& [rank, seat] : seats_) {
     if (!allHere) next = std::min(next, seat.deadlineNs);
     if (seat.lostNs != kNoTimer) next = std::min(next, seat.lostNs + kRedialNs);
@@ -241,10 +253,12 @@ void Rendezvous::onTimer() {
   const bool allHere = seats_.size() == static_cast<size_t>(nRanks_);
   for (const auto& [rank, seat] : seats_) {
     if (seat.lostNs != kNoTimer && seat.lostNs + kRedialNs <= now) return fail(lostRank(rank, seat.controlAddress));
-    if (!allHere && seat.deadlineNs <= now) return fail(missingRanks());
+    if (!allHere && seat.deadlineNs <= now) return fail(tooLate());
   }
   for (const auto& [rank, goneNs] : vanished_)
     if (goneNs <= now) return fail(lostRank(rank, {}));
+  const int64_t seconds = allHere ? 0 : overdue_.dueSeconds(now);
+  if (seconds > 0) TUTTI_WARN("bootstrap", missing(cat("within ", seconds, " s")));
 }
 
 }  // namespace tutti

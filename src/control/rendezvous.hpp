@@ -19,6 +19,7 @@
 #include "src/control/failure.hpp"
 #include "src/control/handshake.hpp"
 #include "src/control/network.hpp"
+#include "src/control/overdue.hpp"
 
 namespace tutti {
 
@@ -82,7 +83,9 @@ class Rendezvous {
   void sendTargets(int rank);
   void tellFailure(LinkId link, int rank);
   bool allHaveHeard() const { return most_ > 0 && heard_.size() >= static_cast<size_t>(most_); }
-  Failure missingRanks() const;
+  std::vector<int> missingRanks() const;
+  std::string missing(const std::string& when) const;
+  Failure tooLate() const;
 
   Network& network_;
   const std::string where_;
@@ -99,6 +102,7 @@ class Rendezvous {
   std::set<int> heard_;  // ranks that know of it
   int most_ = 0;         // the largest nRanks that anybody has said
   size_t nUp_ = 0;
+  Overdue overdue_;  // ranks that have not come, since the first has
 };
 
 }  // namespace tutti

@@ -12,6 +12,9 @@ namespace {
 
 /// A rank that cuts links off for so long is gone.
 constexpr int64_t kSurvivorCutOffNs = 300'000'000;
+/// After how long the others are told for the first time whom all wait for; then after twice as long, four times.
+constexpr int64_t kRemindNs = 250'000'000;
+constexpr int kMostDoubled = 4;
 /// Of a call, as bytes, without its text.
 constexpr size_t kCallBytes = 18;
 
@@ -69,6 +72,7 @@ std::string agreementMessage(const AgreementMessage& message) {
   writeDecision(w, message.decided);
   writeDecision(w, message.proposed);
   writeCall(w, message.call);
+  writeRanks(w, message.lacking);
   return w.take();
 }
 
@@ -81,6 +85,7 @@ Result<AgreementMessage> readAgreement(Reader& in) {
   message.decided = readDecision(in);
   message.proposed = readDecision(in);
   message.call = readMembershipCall(in);
+  message.lacking = readRanks(in);
   if (!in.done() || flags > 3) return remoteError(ErrorCode::Malformed, "a malformed message of survivors");
   return message;
 }
@@ -111,6 +116,7 @@ void Survivors::lostNeighbour(int rank) {
 
 void Survivors::leave() {
   over_ = true;
+  remindNs_ = kNoTimer;
   for (auto& [rank, peer] : peers_) close(peer, true);
 }
 
@@ -122,6 +128,12 @@ void Survivors::pump() {
   for (const Agreement::Outgoing& out : agreement_.take()) {
     const std::string message = agreementMessage(out.message);
     for (const int rank : out.to) send(rank, message);
+  }
+  if (!agreement_.leads()) {
+    remindNs_ = kNoTimer;
+    reminders_ = 0;
+  } else if (remindNs_ == kNoTimer) {
+    remindNs_ = network_.nowNs() + (kRemindNs << std::min(reminders_, kMostDoubled));
   }
   if (agreement_.excludedBy() < 0) return;
   TUTTI_INFO("bootstrap", "rank ", request_.rank, " is out: rank ", agreement_.excludedBy(), " goes on without it");
@@ -279,6 +291,12 @@ void Survivors::onTimer() {
       if (peer.brokenNs <= now) lose(rank, "its connection broke, and could not be made again");
       brokenNs_ = std::min(brokenNs_, peer.brokenNs);
     }
+  }
+  if (remindNs_ <= now) {
+    remindNs_ = kNoTimer;
+    ++reminders_;
+    agreement_.remind();
+    pump();
   }
   if (dialNs_ > now) return;
   dialNs_ = kNoTimer;

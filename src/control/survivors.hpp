@@ -42,7 +42,7 @@ class Survivors {
   bool onDialFailed(LinkId link, const Status& why);
   bool onMessage(LinkId link, std::string_view message);
   bool onClosed(LinkId link, const Status& why);
-  int64_t nextTimerNs() const { return std::min(dialNs_, brokenNs_); }
+  int64_t nextTimerNs() const { return std::min({dialNs_, brokenNs_, remindNs_}); }
   void onTimer();
 
  private:
@@ -73,6 +73,8 @@ class Survivors {
   bool over_ = false;            // this rank has left, or is excluded
   int64_t dialNs_ = kNoTimer;    // the earliest nextNs of all dials, or earlier
   int64_t brokenNs_ = kNoTimer;  // the same of brokenNs
+  int64_t remindNs_ = kNoTimer;  // when to tell the others whom this rank waits for
+  int reminders_ = 0;            // of this wait
   std::map<int, Peer> peers_;
   std::map<LinkId, int> links_;  // whose: proven ones, and dials
 };

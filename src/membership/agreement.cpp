@@ -79,8 +79,8 @@ void Agreement::goOnWith(int rank) {
 
 bool Agreement::accept(int from, AgreementMessage message) {
   if (from < 0 || from >= nRanks_ || from == rank_) return false;
-  if (!areRanks(message.gone, nRanks_) || !makesSense(message.decided, nRanks_) ||
-      !makesSense(message.proposed, nRanks_)) {
+  if (!areRanks(message.gone, nRanks_) || !areRanks(message.lacking, nRanks_) ||
+      !makesSense(message.decided, nRanks_) || !makesSense(message.proposed, nRanks_)) {
     return false;
   }
   if (excludedBy_ >= 0) return true;
@@ -98,6 +98,7 @@ bool Agreement::accept(int from, AgreementMessage message) {
   if (!message.order) reports_[from] = {message.decided.epoch, kept, message.voted, message.call};
   if (!learn(&message)) return false;
   if (message.order) {
+    told_ = std::move(message.lacking);
     report(kept);
   } else if (coordinator_ == rank_) {
     if (suffices(from)) lacking_.erase(from);
@@ -122,8 +123,24 @@ bool Agreement::learn(AgreementMessage* message) {
 std::vector<Agreement::Outgoing> Agreement::take() { return std::exchange(outgoing_, {}); }
 
 std::vector<int> Agreement::waitingOn() const {
-  if (coordinator_ != rank_) return {coordinator_};
-  return {lacking_.begin(), lacking_.end()};
+  std::vector<int> ranks = coordinator_ == rank_ ? lacking() : told_;
+  std::erase_if(ranks, [this](int rank) { return rank == rank_ || gone_.contains(rank); });
+  if (ranks.empty() && coordinator_ != rank_) ranks.push_back(coordinator_);
+  return ranks;
+}
+
+bool Agreement::leads() const {
+  if (coordinator_ != rank_ || phase_ == Phase::Idle) return false;
+  return voted_ || phase_ == Phase::Proposing || std::any_of(reports_.begin(), reports_.end(), [this](const auto& one) {
+           return one.second.voted && one.second.decided == decided_.epoch;
+         });
+}
+
+/// Whom the coordinator waits for, itself included.
+std::vector<int> Agreement::lacking() const {
+  std::vector<int> ranks(lacking_.begin(), lacking_.end());
+  if (!voted_) ranks.insert(std::lower_bound(ranks.begin(), ranks.end(), rank_), rank_);
+  return ranks;
 }
 
 /// False: that was known.  This rank itself is never among them.
@@ -144,6 +161,7 @@ void Agreement::decide(const Decision& decision) {
   decided_ = std::move(decided);
   voted_ = false;
   call_ = {};
+  told_.clear();
   if (phase_ == Phase::Idle) return;
   enter(Phase::Voting);
   order();
@@ -203,7 +221,8 @@ AgreementMessage Agreement::message(bool order, uint64_t kept) const {
           told(decided_, decided_.epoch > kept),
           told(proposed_, next && proposed_.epoch > kept),
           voted_,
-          call_};
+          call_,
+          order && coordinator_ == rank_ ? lacking() : std::vector<int>()};
 }
 
 void Agreement::report(uint64_t kept) {

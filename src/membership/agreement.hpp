@@ -20,6 +20,9 @@
 // messages of two ranks arrive in order; where some were lost goOnWith() follows, and markGone() when one end dies. Two
 // groups of living ranks that hold each other for dead, with nobody in between, decide apart.
 //
+// An order also says whom the coordinator waits for, and is repeated while that lasts (remind()), for sentences only:
+// nothing is decided by it, and a repeated order is what goOnWith() sends.
+//
 // Messages per epoch: 5(n-1).  Time: 4 delays from the last vote.  Bytes: the coordinator sends every rank the calls of
 // all ranks once; all else names what the receiver has by its epoch.
 #pragma once
@@ -54,12 +57,13 @@ std::vector<int> membersAfter(const Decision& decision, int nRanks);
 std::string childLabel(std::string_view kind, uint64_t epoch, const std::vector<int>& members);
 
 struct AgreementMessage {
-  bool order = false;       // else a report
-  std::vector<int> gone{};  // ascending
-  Decision decided{};       // the sender's newest
-  Decision proposed{};      // the newest proposal that the sender keeps: of the epoch of `decided`, or of the next
-  bool voted = false;       // reports: in the epoch behind that of `decided`
-  MembershipCall call{};    // the vote's
+  bool order = false;          // else a report
+  std::vector<int> gone{};     // ascending
+  Decision decided{};          // the sender's newest
+  Decision proposed{};         // the newest proposal that the sender keeps: of the epoch of `decided`, or of the next
+  bool voted = false;          // reports: in the epoch behind that of `decided`
+  MembershipCall call{};       // the vote's
+  std::vector<int> lacking{};  // orders: whose votes or answers the sender waits for, ascending
   bool operator==(const AgreementMessage&) const = default;
 };
 
@@ -73,6 +77,10 @@ class Agreement {
   void markGone(int rank);
   /// Messages of this rank to that one, or of that one to this, may have been lost, and come from now on again.
   void goOnWith(int rank);
+  /// Whether some rank waits for what this one, the coordinator, waits for.
+  bool leads() const;
+  /// Tell all whom this rank waits for.  Precondition: leads().
+  void remind() { order(); }
   /// A message of another rank of this communicator.  False: it makes no sense.
   bool accept(int from, AgreementMessage message);
 
@@ -90,7 +98,8 @@ class Agreement {
   /// The others go on without this rank; it gets no decision any more.  -1: not so; else who said it.
   int excludedBy() const { return excludedBy_; }
   bool isGone(int rank) const { return gone_.contains(rank); }
-  /// Whom this rank waits for: the coordinator all those whose votes or answers it lacks, the others the coordinator.
+  /// Whom this rank waits for: those whose votes or answers the coordinator lacks, as far as it has said so to this
+  /// rank; else the coordinator.
   std::vector<int> waitingOn() const;
 
  private:
@@ -107,6 +116,7 @@ class Agreement {
   void coordinate();
   void enter(Phase phase);
   bool suffices(int rank) const;
+  std::vector<int> lacking() const;
   Decision countVotes() const;
   AgreementMessage message(bool order, uint64_t kept) const;
   void report(uint64_t kept);
@@ -120,6 +130,7 @@ class Agreement {
   Decision proposed_;  // the newest that was seen, decided or not
   bool voted_ = false;
   MembershipCall call_;
+  std::vector<int> told_;  // whom the coordinator waits for, in its last order
   std::vector<Outgoing> outgoing_;
   // The coordinator's:
   Phase phase_ = Phase::Idle;

@@ -205,15 +205,16 @@ Error cuDeviceCanAccessPeer(int* can, Device device, Device peer) {
 
 #define TUTTI_FAKE_EXPORT extern "C" __attribute__((visibility("default")))
 
-/// The only symbol of a driver that Tutti looks up by name.
+/// The only symbol of a driver that Tutti looks up by name.  Of a function's versions it gives the newest that is no
+/// newer than asked for.
 TUTTI_FAKE_EXPORT int cuGetProcAddress_v2(const char* name, void** function, int version, uint64_t, void*) {
+  const tutti::fake::Entry* found = nullptr;
   for (const tutti::fake::Entry& entry : tutti::fake::kEntries) {
-    if (std::strcmp(entry.name, name) != 0 || entry.version != version) continue;
-    *function = entry.function;
-    return tutti::fake::kSuccess;
+    if (std::strcmp(entry.name, name) != 0 || entry.version > version) continue;
+    if (found == nullptr || entry.version > found->version) found = &entry;
   }
-  *function = nullptr;
-  return tutti::fake::kErrorNotFound;
+  *function = found != nullptr ? found->function : nullptr;
+  return found != nullptr ? tutti::fake::kSuccess : tutti::fake::kErrorNotFound;
 }
 
 // ---- For tests, which find these by dlsym.

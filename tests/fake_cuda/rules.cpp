@@ -1,5 +1,6 @@
 // What the documentation asks of a call, whatever its arguments: a driver that has been started in this process, a
 // context, no capture that forbids it.
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include "tests/fake_cuda/fake.hpp"
@@ -79,8 +80,15 @@ unsigned rulesOf(const char* name) {
   return found == kRules.end() ? 0 : found->second;
 }
 
+/// How the call fails if calls are made to fail by number (tests/faults).
+Error fault() {
+  static const auto next = reinterpret_cast<Error (*)()>(dlsym(RTLD_DEFAULT, "tuttiFaultDriver"));
+  return next == nullptr ? kSuccess : next();
+}
+
 /// Counts the call, and says how it fails if a test wants it to.
 Error count(const char* name) {
+  if (const Error error = fault(); error != kSuccess) return error;
   Machine& m = machine();
   const std::lock_guard lock(m.mutex);
   ++m.calls[name];

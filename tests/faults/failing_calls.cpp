@@ -70,22 +70,27 @@ bool isForeign(void* const* frames, int n) {
   return false;
 }
 
-void record(uint64_t path, size_t bytes, void* const* frames, int n) {
+bool isForeign(FaultKind kind, void* const* frames, int n) {
+  unwinding = true;  // it may allocate
+  const bool foreign = kind != FaultKind::Driver && isForeign(frames, n);
+  unwinding = false;
+  return foreign;
+}
+
+void record(FaultKind kind, uint64_t path, size_t bytes, void* const* frames, int n) {
   for (size_t i = 0; i < kMostFaultPaths; ++i) {
     FaultPath& slot = paths[(path + i) % kMostFaultPaths];
     uint64_t there = 0;
     if (slot.stack.compare_exchange_strong(there, path)) {
       slot.bytes = bytes;
-      unwinding = true;
-      slot.foreign = isForeign(frames, n);
-      unwinding = false;
+      slot.foreign = isForeign(kind, frames, n);
       return;
     }
     if (there == path) return;
   }
 }
 
-[[gnu::noinline]] bool isDue(size_t bytes) {
+[[gnu::noinline]] bool isDue(FaultKind kind, size_t bytes) {
   const bool counted = paths == nullptr && failBytes == SIZE_MAX;
   if (counted) {
     const long n = calls.fetch_add(1) + 1;
@@ -96,21 +101,18 @@ void record(uint64_t path, size_t bytes, void* const* frames, int n) {
   void* frames[kFrames];
   int n = 0;
   const uint64_t path = pathHere(frames, &n);  // from here alone: this frame is part of it
-  if (paths != nullptr) return record(path, bytes, frames, n), false;
+  if (paths != nullptr) return record(kind, path, bytes, frames, n), false;
   if (!counted) {
     uint64_t expected = path;
     return failPath.compare_exchange_strong(expected, 0) && ++calls > 0;
   }
-  unwinding = true;
-  const bool foreign = isForeign(frames, n);
-  unwinding = false;
-  return !foreign;
+  return !isForeign(kind, frames, n);
 }
 
 /// Whether this call is to fail, with errno set.  bytes: of an allocation.
 bool fails(FaultKind kind, int error, size_t bytes = 0) {
   if (armed.load(std::memory_order_relaxed) != static_cast<int>(kind) || unwinding) return false;
-  if (!isDue(bytes)) return false;
+  if (!isDue(kind, bytes)) return false;
   if (std::getenv("TUTTI_TEST_FAULT_TRACE") != nullptr) {
     armed = -1;  // what follows allocates
     void* frames[40];
@@ -184,6 +186,12 @@ long tuttiFaultDisarm() {
   armed = -1;
   paths = nullptr;
   return calls;
+}
+
+/// For the CUDA driver of the tests, in each of its calls: the error that it returns, 0: none.
+int tuttiFaultDriver() {
+  constexpr int kErrorUnknown = 999;
+  return fails(FaultKind::Driver, errno) ? kErrorUnknown : 0;
 }
 
 void* malloc(size_t bytes) { return fails(FaultKind::Allocation, ENOMEM, bytes) ? nullptr : __libc_malloc(bytes); }

@@ -8,9 +8,21 @@
 
 namespace tutti::test {
 
-enum class FaultKind : uint8_t { Allocation, Map, SharedMemory, Socket, Send, Receive, Open, Events, Thread, Random };
-inline constexpr std::array<const char*, 10> kFaultNames = {"allocation", "mmap", "memfd",   "socket", "send",
-                                                            "receive",    "open", "eventfd", "thread", "random"};
+enum class FaultKind : uint8_t {
+  Allocation,
+  Map,
+  SharedMemory,
+  Socket,
+  Send,
+  Receive,
+  Open,
+  Events,
+  Thread,
+  Random,
+  Driver,  // calls of the CUDA driver of the tests
+};
+inline constexpr std::array<const char*, 11> kFaultNames = {
+    "allocation", "mmap", "memfd", "socket", "send", "receive", "open", "eventfd", "thread", "random", "driver"};
 
 /// A way by which the program comes to a call: the call's stack, as a number.
 struct FaultPath {

@@ -83,6 +83,12 @@ void dialHonestly(BootstrapNode& bootstrap, FuzzNetwork& network, LinkId link, c
   beginOverlay(bootstrap, network, link, hello.purpose);
 }
 
+Vote voteOf(uint8_t pick) {
+  Vote vote{.call = {.kind = static_cast<MembershipCall::Kind>(pick % 5)}};
+  if (pick % 3 == 0) vote.excluded.push_back(1 + pick % 2);
+  return vote;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
@@ -109,8 +115,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
       case 1: acceptHonestly(bootstrap, network, link); break;
       case 2:  // as rank 1 or 2, to the rendezvous or to the rank
         links.push_back(network.nextLink);
-        dialHonestly(bootstrap, network, network.nextLink++,
-                     {static_cast<Purpose>(1 + pick % 6), kComm, 1 + pick % 2, pick % 6 == 0 ? -1 : 0, 3, pick % 7});
+        dialHonestly(
+            bootstrap, network, network.nextLink++,
+            {static_cast<Purpose>(1 + pick % 6), kComm, 1 + pick / 6 % 2, pick % 6 == 0 ? -1 : 0, 3, pick % 7});
         break;
       case 3: bootstrap.onClosed(link, remoteError("closed")); break;
       case 4:
@@ -128,6 +135,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
           bootstrap.leave(*member);
           member.reset();
         }
+        if (pick < 64) bootstrap.rankEnded(kComm, pick % 5 - 1, "ended with status 3");
+        if (member && pick >= 64 && pick < 128) bootstrap.vote(*member, voteOf(pick));
         break;
       default: {
         const uint32_t length = in.u8() | (op > 240 ? in.u8() << 8 : 0);

@@ -1,5 +1,6 @@
 """Every rank of a job that cannot come up hears the true reason, and soon.
 usage: reasons_test.py TUTTI_RUN PROGRAM     PROGRAM joins by tuttiCommInitEnv and prints why it cannot"""
+import concurrent.futures
 import os
 import random
 import re
@@ -94,6 +95,33 @@ class Reasons(unittest.TestCase):
                 said = by_run(3, before=f"if [ $RANK = {odd} ]; then {end}; fi; ")
                 self.assertEqual(said.pop(odd), "")
                 self.all_say(said, rf"tuttiCommInitEnv: .*rank {odd} {how} before it had met the other ranks, says its launcher")
+
+    def test_a_rank_that_never_comes(self):
+        limit = {"TUTTI_TIMEOUT_MS": "8000"}
+
+        def hand(*numbers, **more):
+            return by_hand([rank(r, 3, **limit, **more) for r in numbers])
+
+        def run():
+            done = subprocess.run([RUN, "-n", "3", "--every-error", "sh", "-c", '[ $RANK = 1 ] && exec sleep 60; exec "$0"', PROGRAM],
+                                  capture_output=True, text=True, timeout=SOON, env=environment(limit))
+            return done.stdout + done.stderr
+
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            jobs = {"launched": pool.submit(run), "one": pool.submit(hand, 0, 2), "two": pool.submit(hand, 0),
+                    "place": pool.submit(hand, 1, 2), "secret": pool.submit(hand, 1, 2, TUTTI_SECRET="a")}
+            said = {name: job.result() for name, job in jobs.items()}
+        what = r"rank 1 has not come to the rendezvous {} \(2 of 3 ranks are here\); check that every rank was started"
+        # The process that opens the rendezvous warns: the launcher, or rank 0.
+        self.assertEqual(len(re.findall(what.format("within 5 s"), said["launched"])), 1, said["launched"])
+        self.assertEqual(len(re.findall("tuttiCommInitEnv: " + what.format("in time"), said["launched"])), 2, said["launched"])
+        self.assertRegex(said["one"][0], what.format("within 5 s"))
+        self.all_say(said["one"], "tuttiCommInitEnv: " + what.format("in time"))
+        self.assertRegex(said["two"][0], r"ranks 1 and 2 have not come to the rendezvous in time \(1 of 3 ranks are here\)")
+        for when in ("within 5 s", "in time"):
+            self.all_say(said["place"], rf"got no answer from the rendezvous at 127.0.0.1:\d+ {when} .*check that rank 0 runs")
+            self.all_say(said["secret"], rf"rank [12] got no answer from the rendezvous at 127.0.0.1:\d+ {when} "
+                         r"\(nobody listens .*; check that rank 0, which opens it, was started")
 
     def test_a_machine_that_one_rank_is_told_of(self):
         said = by_run(2, ranks={1: {"TUTTI_TOPO_FILE": "/nonexistent"}})

@@ -25,9 +25,7 @@ std::vector<int> ranksThat(const Communicator& c, const auto& hold) {
 
 bool hasFile(const Communicator& c, int rank) { return c.ranks[static_cast<size_t>(rank)].has_value(); }
 
-std::string ranksText(const std::vector<int>& ranks) {
-  return cat(ranks.size() == 1 ? "rank " : "ranks ", listRanks(ranks));
-}
+std::string ranksText(const std::vector<int>& ranks) { return nameRanks(ranks); }
 
 /// "since 5.0 s", by the time the rank's file was written.
 std::string since(const RankTrace& trace, const Record& record) {

@@ -17,6 +17,17 @@ enum class ExecutorKind : uint8_t {
   Proxy,     // a thread of the rank's, and each edge of a plan goes by the link that its two ranks have: any ranks
 };
 
+/// Who does it, for sentences.
+inline const char* nameOf(ExecutorKind way) {
+  switch (way) {
+    case ExecutorKind::Stream: return "streams";
+    case ExecutorKind::Resident: return "resident kernels";
+    case ExecutorKind::Proxy: return "proxies";
+    case ExecutorKind::None: break;
+  }
+  return "nobody";
+}
+
 /// Lanes that plans of resident kernels may have: each is a block, and all ranks' blocks must be on their devices
 /// together.  0: that cannot be, because a device is shared by processes, or has too few blocks for its ranks.
 int residentLanes(const std::vector<PeerDescriptor>& descriptors, size_t sliceBytes, uint32_t slots);

@@ -23,30 +23,33 @@ constexpr int64_t kLongWaitNs = 3'600'000 * kMs;
 // ---- Waiting
 
 Control::Impl::Woken Control::Impl::wait(Visit* visit, Deadline deadline, const std::function<bool()>& ready,
-                                         bool heedAbort) {
+                                         bool heedAbort, const std::function<void()>& meanwhile) {
   for (;;) {
+    if (meanwhile && !ready()) visit->apart(meanwhile);
     if (ready()) return Woken::Ready;
     if (io.bootstrap->failure(member) || io.outOfMemory) return Woken::Failed;
     if (heedAbort && abort != nullptr && abort->load(std::memory_order_relaxed) != 0) return Woken::Aborted;
     if (deadline.passed()) return Woken::TooLate;
-    visit->wait(std::min(deadline.ns(), nowNs() + (abort != nullptr ? kAbortPollNs : kLongWaitNs)));
+    const int64_t pauseNs = meanwhile ? kMeanwhileNs : abort != nullptr ? kAbortPollNs : kLongWaitNs;
+    visit->wait(std::min(deadline.ns(), nowNs() + pauseNs));
   }
 }
 
 Control::Impl::Woken Control::Impl::waitAndAsk(Visit* visit, Deadline deadline, const std::function<bool()>& ready,
-                                               bool heedAbort) {
+                                               bool heedAbort, const std::function<void()>& meanwhile) {
   // Many ranks come late, and ask less soon.
   for (int64_t lookNs = std::max<int64_t>(20, request.nRanks) * kMs;; lookNs = std::min(2 * lookNs, 1000 * kMs)) {
     const Deadline look = Deadline::at(std::min(deadline.ns(), nowNs() + lookNs));
-    const Woken woken = wait(visit, look, ready, heedAbort);
+    const Woken woken = wait(visit, look, ready, heedAbort, meanwhile);
     if (woken != Woken::TooLate || deadline.passed()) return woken;
     if (!io.bootstrap->inquiryPending(member)) io.bootstrap->inquire(member, InquiryReason::Stalled, 0, -1, kBlameNs);
   }
 }
 
 Status Control::Impl::waitFor(Visit* visit, Deadline deadline, const std::string& what,
-                              const std::function<bool()>& ready, bool heedAbort) {
-  switch (waitAndAsk(visit, deadline, ready, heedAbort)) {
+                              const std::function<bool()>& ready, bool heedAbort,
+                              const std::function<void()>& meanwhile) {
+  switch (waitAndAsk(visit, deadline, ready, heedAbort, meanwhile)) {
     case Woken::Ready: return {};
     case Woken::Failed: return failure();
     case Woken::Aborted: return aborted();
@@ -165,16 +168,8 @@ Result<std::vector<std::string>> Control::Impl::gather(std::string blob, Deadlin
   BootstrapNode& bootstrap = *io.bootstrap;
   if (bootstrap.failure(member) || io.outOfMemory) return failure();
   const uint64_t n = bootstrap.allGather(member, std::move(blob));
-  const auto over = [&] {
-    return bootstrap.gathered(member, n) != nullptr || bootstrap.failure(member) || io.outOfMemory;
-  };
-  while (meanwhile && !over() && !deadline.passed()) {
-    visit.apart(meanwhile);
-    if (!over()) visit.wait(std::min(deadline.ns(), nowNs() + kMeanwhileNs));
-  }
-  const Status waited = waitFor(
-      &visit, deadline, "an exchange among all ranks", [&] { return bootstrap.gathered(member, n) != nullptr; },
-      heedAbort);
+  const auto ready = [&] { return bootstrap.gathered(member, n) != nullptr; };
+  const Status waited = waitFor(&visit, deadline, "an exchange among all ranks", ready, heedAbort, meanwhile);
   if (!waited.ok()) return blame(&visit, -1, waited);
   std::vector<std::string> blobs = *bootstrap.gathered(member, n);
   bootstrap.forget(member, n);
@@ -194,7 +189,9 @@ Result<Decision> Control::agree(const Vote& vote, Among among, Deadline deadline
     const Status waited = impl_->waitFor(&visit, deadline, "the agreement of all ranks", ended);
     if (!waited.ok()) return impl_->blame(&visit, -1, waited);
   } else {
-    while (!ended()) TUTTI_TRY(impl_->awaitDecision(&visit, deadline, stop));
+    Overdue overdue;
+    overdue.begin(nowNs());
+    while (!ended()) TUTTI_TRY(impl_->awaitDecision(&visit, deadline, stop, &overdue));
   }
   if (agreement.decided().epoch == impl_->agreedEpoch) {
     return remoteError(ErrorCode::Excluded, "rank ", impl_->request.rank, " is excluded: rank ", agreement.excludedBy(),
@@ -210,16 +207,21 @@ void Control::vote(const Vote& vote) {
   if (!impl_->io.outOfMemory) impl_->io.bootstrap->vote(impl_->member, vote);
 }
 
-Status Control::Impl::awaitDecision(Visit* visit, Deadline deadline, const std::atomic<uint32_t>* stop) {
+/// when: "until its deadline".
+std::string Control::Impl::undecided(const std::string& when) const {
+  return cat("rank ", request.rank, " of ", request.nRanks, " waited ", when,
+             " for the agreement of survivors, and for ", nameRanks(io.bootstrap->agreement(member).waitingOn()),
+             "; all that live and are not excluded must call");
+}
+
+Status Control::Impl::awaitDecision(Visit* visit, Deadline deadline, const std::atomic<uint32_t>* stop,
+                                    Overdue* overdue) {
   if (io.outOfMemory) return noMemory();
   if (stop != nullptr && stop->load(std::memory_order_relaxed) != 0) return aborted();
-  if (deadline.passed()) {
-    return timeoutError(ErrorCode::NoAgreement, "rank ", request.rank, " of ", request.nRanks,
-                        " waited until its deadline for the agreement of survivors, and for ranks ",
-                        listRanks(io.bootstrap->agreement(member).waitingOn()),
-                        "; all that live and are not excluded must call");
-  }
-  visit->wait(std::min(deadline.ns(), nowNs() + (stop != nullptr ? kAbortPollNs : kLongWaitNs)));
+  if (deadline.passed()) return timeoutError(ErrorCode::NoAgreement, undecided("until its deadline"));
+  if (const int64_t seconds = overdue->dueSeconds(nowNs()); seconds > 0)
+    TUTTI_WARN("comm", undecided(cat(seconds, " s so far")));
+  visit->wait(std::min({deadline.ns(), overdue->nextNs(), nowNs() + (stop != nullptr ? kAbortPollNs : kLongWaitNs)}));
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/base/log.hpp"
+#include "src/control/overdue.hpp"
 #include "src/control/session/fd_wire.hpp"
 
 namespace tutti {
@@ -108,6 +109,13 @@ void PlaceSecretServer::onTimer() {
 Result<Secret> fetchPlaceSecret(const CommId& commId, const std::string& where, Deadline deadline,
                                 const std::atomic<uint32_t>* stop) {
   const std::string name = socketOfPlace(commId);
+  const auto noAnswer = [&](const std::string& when) {
+    return cat("got no answer from the rendezvous at ", where, " ", when, " (no process of user ", geteuid(),
+               " serves it on this host: abstract Unix socket ", name,
+               "); check that rank 0 runs, here and as this user, or set TUTTI_SECRET alike on all ranks");
+  };
+  Overdue overdue;
+  overdue.begin(nowNs());
   for (;;) {
     TUTTI_ASSIGN(const Fd server, connectToPlace(name));
     if (server.valid()) {
@@ -116,11 +124,9 @@ Result<Secret> fetchPlaceSecret(const CommId& commId, const std::string& where, 
     }
     if (stop != nullptr && stop->load(std::memory_order_relaxed) != 0)
       return remoteError(ErrorCode::Aborted, "was told to abort while it waited for the rendezvous at ", where);
-    if (deadline.passed()) {
-      return timeoutError(ErrorCode::RendezvousSilent, "got no answer from the rendezvous at ", where,
-                          " (no process of user ", geteuid(), " serves it on this host: abstract Unix socket ", name,
-                          "); check that rank 0 runs, here and as this user, or set TUTTI_SECRET alike on all ranks");
-    }
+    if (deadline.passed()) return timeoutError(ErrorCode::RendezvousSilent, noAnswer("in time"));
+    if (const int64_t seconds = overdue.dueSeconds(nowNs()); seconds > 0)
+      TUTTI_WARN("bootstrap", "this rank ", noAnswer(cat("within ", seconds, " s")));
     ::usleep(kAskAgainMs * 1000);
   }
 }

@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "src/control/overdue.hpp"
 #include "src/control/session/fd_exchange.hpp"
 #include "src/control/session/place_secret.hpp"
 #include "src/control/session/presence.hpp"
@@ -120,16 +121,20 @@ struct Control::Impl {
   int64_t nextTickNs = kNoTimer;
 
   enum class Woken { Ready, Failed, Aborted, TooLate };
-  /// Wait, under the visit's lock, until ready() or one of the other three.
-  Woken wait(Visit* visit, Deadline deadline, const std::function<bool()>& ready, bool heedAbort = true);
+  /// Wait, under the visit's lock, until ready() or one of the other three.  meanwhile: called without the lock every
+  /// few milliseconds.
+  Woken wait(Visit* visit, Deadline deadline, const std::function<bool()>& ready, bool heedAbort = true,
+             const std::function<void()>& meanwhile = {});
   /// The same; every now and then all ranks are asked whether they have made other calls.
-  Woken waitAndAsk(Visit* visit, Deadline deadline, const std::function<bool()>& ready, bool heedAbort);
+  Woken waitAndAsk(Visit* visit, Deadline deadline, const std::function<bool()>& ready, bool heedAbort,
+                   const std::function<void()>& meanwhile);
   /// waitAndAsk() as a Status; `what` completes "rank 3 of 8 waited until its deadline for ...".
   Status waitFor(Visit* visit, Deadline deadline, const std::string& what, const std::function<bool()>& ready,
-                 bool heedAbort = true);
+                 bool heedAbort = true, const std::function<void()>& meanwhile = {});
   Result<std::vector<std::string>> gather(std::string blob, Deadline deadline, bool heedAbort,
                                           const std::function<void()>& meanwhile = {});
-  Status awaitDecision(Visit* visit, Deadline deadline, const std::atomic<uint32_t>* stop);
+  Status awaitDecision(Visit* visit, Deadline deadline, const std::atomic<uint32_t>* stop, Overdue* overdue);
+  std::string undecided(const std::string& when) const;
   /// The verdict of all ranks on a wait that took too long; `tooLate` as it is if it is something else.
   Status blame(Visit* visit, int suspect, const Status& tooLate);
   Status failure() const;

@@ -222,7 +222,10 @@ Status DeviceMemory::zeroFirst(size_t bytes, size_t every) const {
   for (size_t at = 0; failed == kSuccess && at < bytes_; at += every) {
     failed = driver.cuMemsetD8Async(address_ + at, 0, std::min(bytes, bytes_ - at), stream);
   }
-  if (failed == kSuccess) failed = driver.cuStreamSynchronize(stream);
+  // Also behind a failure: the caller frees the memory, which nothing enqueued may still write.
+  const Error ended = driver.cuStreamSynchronize(stream);
+  if (ended != kSuccess) driver.cuStreamSynchronize(stream);
+  if (failed == kSuccess) failed = ended;
   driver.cuStreamDestroy(stream);
   return check(driver, failed, "zeroing device memory");
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "src/control/handshake.hpp"
+#include "src/control/overdue.hpp"
 #include "src/control/overlay.hpp"
 #include "tests/support/thorough.hpp"
 #include "tests/unit/control/sim_job.hpp"
@@ -154,6 +155,18 @@ TEST_CASE("mistakes at the rendezvous are told to everyone by rank") {
     CHECK(text.find("ranks 1, 2, 3, 5, 6 and 7 have not come to the rendezvous in time (3 of 9") == 0);
   for (const std::string& text : meet({{0, 3}, {2, 3}}, kSecond))
     CHECK(text.find("rank 1 has not come to the rendezvous in time (2 of 3 ranks are here)") == 0);
+}
+
+TEST_CASE("what has not come is warned of after five seconds, and when it has taken twice as long") {
+  Overdue overdue;
+  CHECK(overdue.nextNs() == kNoTimer);
+  CHECK(overdue.dueSeconds(1'000 * kSecond) == 0);
+  constexpr int64_t kBegan = 100 * kSecond;
+  overdue.begin(kBegan);
+  std::vector<int64_t> said;
+  for (int64_t now = kBegan; now <= kBegan + 100 * kSecond; now += kSecond / 4)
+    if (const int64_t seconds = overdue.dueSeconds(now); seconds > 0) said.push_back(seconds);
+  CHECK(said == std::vector<int64_t>{5, 10, 20, 40, 80});
 }
 
 namespace {

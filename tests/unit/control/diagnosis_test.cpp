@@ -32,8 +32,9 @@ RankReport left(uint32_t sequence) {
   t.left = true;
   return t;
 }
-RankReport gathering(uint64_t number, int waitingOn) {
+RankReport gathering(uint64_t number, int waitingOn, Attendance call = Attendance::None) {
   RankReport t;
+  t.state.attends = call;
   t.gathers = number;
   t.gatherWaitingOn = waitingOn;
   return t;
@@ -128,7 +129,13 @@ TEST_CASE("the diagnosis names the culprit and the calls") {
        {gathering(4, 2), gathering(4, 0), gathering(3, -1)},
        true,
        2,
-       {"rank 2 has not entered control exchange number 4"}},
+       {"rank 2 has not entered control exchange number 4", "; it is in no call", "find what keeps it"}},
+      {"a Split that a rank does not call",
+       {R::Deadline, 1, 0, -1},
+       {gathering(2, 2, Attendance::Split), gathering(2, 0, Attendance::Split), gathering(1, -1)},
+       true,
+       2,
+       {"rank 2 has not entered tuttiCommSplit in which rank ", "find what keeps it"}},
       {"a control exchange that a rank has left before",
        {R::Deadline, 0, 0, -1},
        {gathering(4, 2), gathering(4, 0), left(0)},

@@ -36,6 +36,7 @@ struct Plan {
   std::pair<int, int> parted{-1, -1};  // two that take each other for dead, at some moment, and live
   bool calls = false;                  // votes differ
   bool leave = false;
+  bool reminds = false;  // now and then the coordinator says whom it waits for
 };
 
 class Job {
@@ -50,6 +51,9 @@ class Job {
   std::string run() {
     for (int r = 0; r < plan_.nRanks; ++r) {
       world_.at(world_.randomBetween(0, 5'000'000), [this, r] { vote(r); });
+    }
+    for (int r = 0; plan_.reminds && r < plan_.nRanks; ++r) {
+      for (int i = 0; i < 4; ++i) world_.at(world_.randomBetween(0, 20'000'000), [this, r] { remind(r); });
     }
     const auto [a, b] = plan_.parted;
     for (const auto& [one, other] : {std::pair(a, b), std::pair(b, a)}) {
@@ -132,6 +136,12 @@ class Job {
     me.calls.resize(me.machine.decided().epoch + 2);
     me.calls[me.machine.decided().epoch + 1] = vote.call;
     me.machine.vote(vote);
+    after(r);
+  }
+
+  void remind(int r) {
+    if (!here(r) || at(r).machine.excludedBy() >= 0 || !at(r).machine.leads()) return;
+    at(r).machine.remind();
     after(r);
   }
 
@@ -291,6 +301,7 @@ TEST_CASE("any number dies, ranks are excluded by some, and some leave with the 
     plan.nEpochs = static_cast<int>(dice.randomBetween(1, 4));
     plan.calls = dice.random() % 2 == 0;
     plan.leave = dice.random() % 2 == 0;
+    plan.reminds = dice.random() % 2 == 0;
     for (int r = 0; r < plan.nRanks; ++r) {
       if (dice.random() % 3 == 0) plan.crashes.push_back({r, static_cast<int>(dice.randomBetween(0, 40))});
       if (dice.random() % 5 == 0 && static_cast<int>(plan.excluded.size()) < plan.nRanks - 1) plan.excluded.insert(r);
@@ -322,6 +333,46 @@ TEST_CASE("of two living ranks that take each other for dead, one at least hears
     nTold += job.nExcluded() > 0;
   }
   if (seeds.size() >= 100) CHECK(nTold > static_cast<int>(seeds.size() / 3));
+}
+
+TEST_CASE("every rank that waits knows of whom, once the coordinator has said so") {
+  constexpr int kRanks = 5;
+  std::vector<Agreement> machines;
+  for (int rank = 0; rank < kRanks; ++rank) machines.emplace_back(rank, kRanks);
+  const auto carry = [&] {
+    for (bool any = true; std::exchange(any, false);)
+      for (int from = 0; from < kRanks; ++from)
+        for (const Agreement::Outgoing& out : machines[static_cast<size_t>(from)].take())
+          for (const int to : out.to) {
+            any = true;
+            REQUIRE(machines[static_cast<size_t>(to)].accept(from, out.message));
+          }
+  };
+  const auto vote = [&](int rank) {
+    machines[static_cast<size_t>(rank)].vote({});
+    carry();
+  };
+  using Ranks = std::vector<int>;
+  const auto waitFor = [&](std::initializer_list<int> those, const Ranks& whom) {
+    REQUIRE(machines[0].leads());
+    machines[0].remind();
+    carry();
+    for (const int rank : those) CHECK(machines[static_cast<size_t>(rank)].waitingOn() == whom);
+  };
+  CHECK_FALSE(machines[0].leads());
+  CHECK(machines[3].waitingOn() == Ranks{0});  // nothing is known
+  vote(3);
+  waitFor({3}, {0, 1, 2, 4});
+  vote(1);
+  waitFor({1, 3}, {0, 2, 4});
+  vote(0);
+  waitFor({0, 1, 3}, {2, 4});
+  machines[0].markGone(4);
+  carry();
+  waitFor({0, 1, 3}, {2});
+  vote(2);
+  for (int rank = 0; rank < 4; ++rank) CHECK(machines[static_cast<size_t>(rank)].decided().epoch == 1);
+  CHECK_FALSE(machines[0].leads());  // nobody waits
 }
 
 TEST_CASE("two that exclude each other tell each other nothing for ever") {
