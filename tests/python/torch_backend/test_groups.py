@@ -1,5 +1,6 @@
 """Groups: made, split, with options, beside other backends, and found without an import."""
 import datetime
+import os
 import pathlib
 import subprocess
 import sys
@@ -99,6 +100,18 @@ def test_options_of_one_group():
     for wrong in ({"lanes": 0}, {"wait": "sometimes"}):
         with pytest.raises(ValueError, match="may be"):
             tutti.torch.Options(**wrong)
+
+
+def test_how_a_group_waits_that_was_not_told(monkeypatch):
+    cores = len(os.sched_getaffinity(0))
+    block = tutti.torch.options.WAITS["block"]
+    monkeypatch.delenv("TUTTI_WAIT", raising=False)
+    for ranks, wait in (("", None), ("1", None), (str(cores), None), (str(cores + 1), block)):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", ranks)
+        assert tutti.torch.Options().fields().get("waitMode") == wait, ranks
+    assert tutti.torch.Options(wait="spin").fields()["waitMode"] == tutti.torch.options.WAITS["spin"]
+    monkeypatch.setenv("TUTTI_WAIT", "yield")
+    assert "waitMode" not in tutti.torch.Options().fields()
 
 
 def rapid(rank, n):
