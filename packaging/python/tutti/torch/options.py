@@ -1,5 +1,4 @@
 """Options of one process group."""
-import os
 from datetime import timedelta
 
 from torch._C import _distributed_c10d as c10d
@@ -23,7 +22,7 @@ class Options(_Base):
     net_name          the network between hosts, as TUTTI_NET
     wire              what sums of floats travel as between hosts, "full", "bf16", "fp8" or "int8"; else TUTTI_WIRE
     n_channels        parallel lanes within one collective
-    wait              how threads wait for other ranks, as TUTTI_WAIT; None: see patience()
+    wait              how threads wait for other ranks, as TUTTI_WAIT, which holds where it is None
     shared_buckets    DistributedDataParallel's buckets, and FullyShardedDataParallel's flat parameters, move to shared memory
     shutdown_timeout  how long destroy_process_group waits for the other ranks"""
 
@@ -48,9 +47,8 @@ class Options(_Base):
             fields["reproducible"] = int(self.reproducible)
         if self.n_channels is not None:
             fields["nChannels"] = self.n_channels
-        wait = self.wait or patience()
-        if wait is not None:
-            fields["waitMode"] = WAITS[wait]
+        if self.wait is not None:
+            fields["waitMode"] = WAITS[self.wait]
         if self.wire is not None:
             fields["wire"] = WIRES[self.wire]
         fields["device"] = core.TUTTI_DEVICE_HOST
@@ -71,13 +69,6 @@ def options_of(given, timeout):
         return Options(timeout)
     raise TypeError(f"tutti: pg_options is a {type(given).__module__}.{type(given).__qualname__}; the backend takes "
                     "tutti.torch.Options")
-
-
-def patience():
-    """How a group waits that was not told; None: as TUTTI_WAIT says.  A rank that waits awake takes the core from ranks that still
-    compute, so ranks sleep at once where torchrun has started more than this host has cores."""
-    ranks = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
-    return "block" if ranks > len(os.sched_getaffinity(0)) and "TUTTI_WAIT" not in os.environ else None
 
 
 def milliseconds(timeout):
