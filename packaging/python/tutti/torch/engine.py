@@ -12,7 +12,7 @@ from datetime import timedelta
 import torch.distributed as dist
 
 from .._api import core
-from . import buckets, recorder, spans
+from . import buckets, kept, recorder, spans
 from .errors import lib
 from .lane import Lane
 from .connection import pauses
@@ -334,3 +334,4 @@ def _leave():
     broken = getattr(sys, "last_value", None) is not None or not (error is None or isinstance(error, SystemExit))
     for _, engine in sorted(_live.items()):
         engine.shutdown(broken)
+    kept.forget()
