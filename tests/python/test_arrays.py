@@ -1,6 +1,7 @@
 """Whose memory is what: every protocol, and what is wrong with bad arrays."""
 import array
 import ctypes
+import importlib.util
 import unittest
 
 import numpy
@@ -34,6 +35,11 @@ class DLPack:
 
     def __dlpack_device__(self):
         return self.of.__dlpack_device__()
+
+
+class Jax(DLPack):
+    """Immutable, which its DLPack does not say."""
+    __module__ = "jaxlib._jax"
 
 
 class Memory(unittest.TestCase):
@@ -101,9 +107,16 @@ class Refused(unittest.TestCase):
     def test_read_only(self):
         x = numpy.zeros(3)
         x.flags.writeable = False
-        for what in (x, Interface(x), memoryview(x), b"abc"):
+        for what in (x, Interface(x), memoryview(x), b"abc", Jax(numpy.zeros(3))):
             read(what, False, -1)
             self.check(what, "is read-only")
+
+    @unittest.skipUnless(importlib.util.find_spec("jax"), "jax is not installed")
+    def test_arrays_of_jax_do_not_change(self):
+        import jax.numpy
+        x = jax.numpy.ones(3, "bfloat16")
+        self.assertEqual(read(x, False, -1)[1:], (3, 9, 2))
+        self.check(x, "is read-only")
 
     def test_no_array(self):
         for what in ([1, 2], 3.5, "text", object(), {}):

@@ -138,6 +138,8 @@ def _of_dlpack(array):
         tensor, writable = versioned.tensor, not versioned.flags & 1
     else:
         tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    if type(array).__module__.partition(".")[0] in ("jax", "jaxlib"):
+        writable = False  # its arrays never change, which its capsules do not say
     name = _DL_TYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     kind = _checked_type(array, data_type(name) if name else None, f"code {tensor.code}, {tensor.bits} bits")
     shape = [tensor.shape[i] for i in range(tensor.ndim)]

@@ -291,6 +291,15 @@ def objects(rank, n):
     mine = [None]
     dist.scatter_object_list(mine, [{"for": r} for r in range(n)] if rank == 1 else None, src=1)
     assert mine == [{"for": rank}]
+    gathered = [None] * n if rank == 2 else None
+    dist.gather_object(rank, gathered, dst=2)
+    assert gathered == (list(range(n)) if rank == 2 else None)
+    passed = [f"from {rank}", rank] if rank < 2 else [None] * 2
+    if rank == 0:
+        dist.send_object_list(passed, dst=2)
+    elif rank == 2:
+        dist.recv_object_list(passed, src=0)
+        assert passed == ["from 0", 0]
 
 
 def test_objects():

@@ -1,5 +1,6 @@
 """Groups: made, split, with options, beside other backends, and found without an import."""
 import datetime
+import multiprocessing
 import pathlib
 import subprocess
 import sys
@@ -134,6 +135,31 @@ def test_a_rank_that_ends_first_takes_nothing_from_others(tmp_path):
     for rank in ranks:
         _, errors = rank.communicate(timeout=120)
         assert rank.returncode == 0, errors
+
+
+def forked_rank(rank, store, fails):
+    sys.stderr = open(store.parent / f"errors of {rank}", "w")
+    dist.init_process_group("tutti", init_method=f"file://{store}", rank=rank, world_size=3, timeout=datetime.timedelta(seconds=60))
+    if not fails:
+        leaves_without_destroying(rank, 3)
+    elif rank == 1:
+        dist.barrier()  # all have joined
+        raise ValueError("of its own")
+    else:
+        with raises(dist.DistBackendError):
+            dist.barrier()
+            dist.barrier()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_processes_of_multiprocessing_end_as_others_do(tmp_path, fails):
+    ranks = [multiprocessing.get_context("fork").Process(target=forked_rank, args=(rank, tmp_path / "store", fails)) for rank in range(3)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join(120)
+    errors = "".join(path.read_text() for path in tmp_path.glob("errors of *"))
+    assert [rank.exitcode for rank in ranks] == [0, int(fails), 0], errors
 
 
 @needs_python_backends

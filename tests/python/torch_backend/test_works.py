@@ -1,6 +1,7 @@
 """Handles on asynchronous calls, their futures, and who gives them to whom."""
 import ctypes
 import datetime
+import gc
 import os
 import threading
 import time
@@ -152,6 +153,22 @@ def sequence(rank, n):
         dist.all_reduce(torch.ones(1))
     dist.all_reduce(torch.ones(1), async_op=True).wait()
     assert group._get_sequence_number_for_group() == before + 4
+
+
+def waits_late(rank, n):
+    """By torch's C++, which alone has the handles, after later calls have found that the operation is over."""
+    from torch.distributed import _functional_collectives as functional
+    first = functional.all_gather_tensor(torch.full((2,), float(rank)), 0, dist.group.WORLD)
+    second = functional.all_reduce(torch.ones(3), "sum", dist.group.WORLD)
+    for _ in range(20):
+        time.sleep(0.01)
+        dist.all_reduce(torch.ones(1))
+        gc.collect()
+    assert first[::2].tolist() == list(range(n)) and second.tolist() == [n] * 3
+
+
+def test_torch_may_wait_late():
+    run(2, waits_late)
 
 
 def test_sequence_numbers_count_collectives():

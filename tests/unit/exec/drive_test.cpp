@@ -14,6 +14,8 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/pending.hpp"
+#include "src/base/stream_thread.hpp"
+#include "src/device/host/host_stream.hpp"
 #include "tests/support/fork.hpp"
 
 using namespace tutti;
@@ -309,4 +311,33 @@ TEST_CASE("tasks come to others that are under way, also when one of those ends;
   CHECK(!sleeper.prepared);
   while (!all.empty()) all.round();
   CHECK(tasks[1].result.ok());
+}
+
+TEST_CASE("where streams share cores with their ranks, and waits go by load, their threads sleep at once") {
+  const auto roundsBeforeSleep = [](bool spin, const std::vector<int>& processes) {
+    CountingSleeper sleeper;
+    Sleeper* const sleepers[] = {&sleeper};
+    Owner owner;
+    BlockedUntil slept([&] { return sleeper.sleeps > 0; });
+    const WaitPolicy policy{.spin = spin, .timeoutMs = 10'000, .processes = &processes};
+    DrivenTask task{.task = &slept, .owner = &owner, .policy = policy, .sleepers = sleepers};
+    Drive drive;
+    drive.add(&task);
+    int rounds = 0;
+    for (; !drive.empty(); ++rounds) drive.round();
+    return rounds;
+  };
+  std::unique_ptr<HostStream> stream = std::move(*HostStream::create());
+  int crowded = 0, halfFull = 0, free = 0;
+  stream->enqueue([&] {
+    const auto cpus = static_cast<size_t>(cpusOfStreamThread);
+    crowded = roundsBeforeSleep(false, {1});
+    halfFull = roundsBeforeSleep(true, std::vector<int>(cpus / 2 + 1));
+    free = roundsBeforeSleep(true, std::vector<int>(cpus / 2));
+    return Status();
+  });
+  REQUIRE(stream->synchronize().ok());
+  CHECK(crowded < 5);
+  CHECK(halfFull < 5);
+  CHECK(free > 5);  // it spins
 }

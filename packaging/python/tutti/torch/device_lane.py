@@ -168,5 +168,5 @@ class DeviceWork(Work):
         if self._future is None:
             self._future = self._lane.device.future(self._lane.index)
             with self._lane.device.use(self._lane.index), self._lane.device.entered(self._stream):
-                self._future.set_result(self._outputs)
+                self._future.set_result(self.result())
         return self._future

@@ -1,6 +1,7 @@
 """What a process group and its backend share: communicators, messages, the order of calls, and how all of it ends."""
 import atexit
 import itertools
+import multiprocessing.util
 import os
 import sys
 import threading
@@ -11,7 +12,7 @@ from datetime import timedelta
 import torch.distributed as dist
 
 from .._api import core
-from . import buckets, recorder, spans
+from . import buckets, kept, recorder, spans
 from .errors import lib
 from .lane import Lane
 from .connection import pauses
@@ -25,6 +26,7 @@ from .work import ThreadWork, Work, Works
 
 _live = weakref.WeakValueDictionary()  # by the order in which they were made
 _numbers = itertools.count()
+_leaves = None  # the process that calls _leave() when it ends
 
 
 class Coalescing:
@@ -60,6 +62,7 @@ class Engine:
         self.lanes = [Lane(comm, self.timeout_ms) for comm in comms]
         self.messages, self.pool, self.devices = Messages(self), Pool(), Devices(self, CUDA)
         _live[self._number] = self
+        _leave_at_end()
 
     # ---- Collectives ----
 
@@ -314,11 +317,21 @@ def limit_of(opts):
     return milliseconds(timeout)
 
 
+def _leave_at_end():
+    """Processes of multiprocessing end without atexit, and forget at a fork what their parent has registered."""
+    global _leaves
+    if _leaves != os.getpid():
+        _leaves = os.getpid()
+        multiprocessing.util.Finalize(None, _leave, exitpriority=100)
+
+
 @atexit.register
 def _leave():
     """Who ends without destroy_process_group lets the others finish; who ends by an exception tells them at once.
 
     A group's end waits for its other ranks, so every rank ends its groups in the order in which it made them."""
-    broken = getattr(sys, "last_value", None) is not None
+    error = sys.exc_info()[1]  # that of a process of multiprocessing
+    broken = getattr(sys, "last_value", None) is not None or not (error is None or isinstance(error, SystemExit))
     for _, engine in sorted(_live.items()):
         engine.shutdown(broken)
+    kept.forget()

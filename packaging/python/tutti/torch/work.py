@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Work as C10dWork
 
 from .._api import core
-from . import spans
+from . import kept, spans
 from .errors import failure, lib
 
 
@@ -34,6 +34,15 @@ class Work(C10dWork):
         self._what, self._outputs, self._sequence = what, outputs, sequence
         self._error = self._future = self._end = None
         self._source, self._span = -1, None
+
+    if kept.NEEDED:
+        def __del__(self):
+            kept.keep(self)
+
+    def _fade(self):
+        """Keep no tensors from now on; it has ended."""
+        self._outputs = kept.Faded(self._outputs)
+        self._future = self._end = None
 
     def _finish(self, seconds=None):
         """Wait until it has ended.  False: `seconds` have passed."""
@@ -69,7 +78,7 @@ class Work(C10dWork):
         return self._error
 
     def result(self):
-        return self._outputs
+        return self._outputs.all() if isinstance(self._outputs, kept.Faded) else self._outputs
 
     def source_rank(self):
         if self._source < 0:
@@ -97,7 +106,7 @@ class Work(C10dWork):
     def _outcome(self, _):
         if self._error is not None:
             raise self._error
-        return self._outputs
+        return self.result()
 
     def _settle(self):
         """The operation has ended, so its future has."""
@@ -111,6 +120,10 @@ class PendingWork(Work):
         super().__init__(what, outputs, sequence)
         self._lock = threading.Lock()
         self._settled = False
+
+    def _fade(self):
+        super()._fade()
+        self._settled = False  # a future that is asked for now is another
 
     def _settle_once(self):
         with self._lock:
@@ -243,6 +256,10 @@ class Works(PendingWork):
 
     def _ended(self):
         return all(work._ended() for work in self._works) and self._finish()
+
+    def _fade(self):
+        super()._fade()
+        self._works = []
 
     def _expire(self):
         return "; ".join(f"{work._what}: {work._expire()}" for work in self._works if not work._ended())
