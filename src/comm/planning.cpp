@@ -123,6 +123,7 @@ Status CallPlanner::setUpLearning() {
   constexpr double kPlanNsPerRank = 1e5;
   const auto planNs = static_cast<int64_t>(kPlanNsPerRank * comm_.nRanks() * state_.links.ranksPerCore);
   learning_ = std::make_unique<Learning>(level == 1 ? Learning::Among::SameBits : Learning::Among::All, planNs);
+  TUTTI_DEBUG("plan", "calls that are made often try several ways", level == 1 ? " of the same bits" : "");
   return {};
 }
 
