@@ -1,4 +1,4 @@
-// How two ranks of one process hand each other what a transport asks of its peers: descriptors and streams.
+// Descriptors and streams that a transport asks of its peers, between two ranks of one process.
 #pragma once
 
 #include <fcntl.h>

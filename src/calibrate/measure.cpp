@@ -1,7 +1,5 @@
 #include "src/calibrate/measure.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,6 +9,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/copy.hpp"
+#include "src/base/private_pages.hpp"
 #include "src/calibrate/disturbance.hpp"
 #include "src/exec/reduce/reduce.hpp"
 
@@ -41,7 +40,7 @@ double squaredError(const LinearCost& cost, std::span<const CostSample> samples)
   return sum;
 }
 
-/// GB/s, of figures in a file.
+/// GB/s; the most that a figure in a file may be.
 constexpr double kMostRate = 1e4;
 /// Figures of a file must be in its range, whatever a clock said.
 LinearCost inRange(LinearCost cost) {
@@ -113,31 +112,14 @@ double operandUs(int tries, std::span<std::byte> to, const std::byte* operand, c
   return std::max(sumUs - copyUs, sumUs / 8);  // not nothing, whatever a clock said
 }
 
-/// Of the largest pages that the system has: a page fault for each small one would take longer than the copies.
-class LargeMemory {
- public:
-  explicit LargeMemory(size_t bytes)
-      : data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)), bytes_(bytes) {
-    if (data_ != MAP_FAILED) (void)madvise(data_, bytes_, MADV_HUGEPAGE);
-  }
-  ~LargeMemory() {
-    if (data_ != MAP_FAILED) munmap(data_, bytes_);
-  }
-  LargeMemory(const LargeMemory&) = delete;
-  LargeMemory& operator=(const LargeMemory&) = delete;
-  /// Null: there is not so much.
-  std::byte* data() const { return data_ == MAP_FAILED ? nullptr : static_cast<std::byte*>(data_); }
-
- private:
-  void* data_;
-  size_t bytes_;
-};
-
 // Past the cache from the smallest size at which that is clearly faster, and stays so for the larger ones.
 uint64_t streamingPays(int64_t endNs) {
   constexpr size_t kMost = size_t{64} << 20;  // with its source, more than a guest may have of a shared cache
-  const LargeMemory from(kMost), to(kMost);
-  if (from.data() == nullptr || to.data() == nullptr) return UINT64_MAX;
+  const Result<PrivatePages> source = PrivatePages::take(kMost, "copies"), target = PrivatePages::take(kMost, "copies");
+  if (!source.ok() || !target.ok()) return UINT64_MAX;
+  const std::span from(source->data(), kMost), to(target->data(), kMost);
+  // A page fault for each small page would take longer than the copies.
+  for (const PrivatePages* pages : {&*source, &*target}) pages->useLargePages();
   std::memset(from.data(), 1, kMost);
   uint64_t least = UINT64_MAX;
   for (size_t bytes = kMost; bytes >= size_t{1} << 20; bytes /= 2) {
@@ -211,7 +193,7 @@ std::array<double, kMessageSizes.size()> aloneUsOf(std::span<const CostSample> s
   return us;
 }
 
-/// Of all protocols of a kind, by one thread.
+/// Measures all protocols of a kind with one thread, which has both ends of every message.
 void measureHere(const LinkProbes::Link& kind, int64_t end, Calibration* into) {
   for (const Protocol protocol : kAllProtocols) {
     const LinkProbes::Entry& entry = kind.protocols[static_cast<size_t>(protocol)];
@@ -222,7 +204,7 @@ void measureHere(const LinkProbes::Link& kind, int64_t end, Calibration* into) {
   }
 }
 
-/// Single messages between two cores.
+/// Measures single messages between two cores.
 void measureMessages(const LinkProbes::Link& kind, int64_t end, Calibration* into) {
   for (const Protocol protocol : kAllProtocols) {
     const LinkProbes::Entry& entry = kind.protocols[static_cast<size_t>(protocol)];
@@ -258,7 +240,7 @@ LinkProbes::Entry& LinkProbes::at(const LinkProfile& link, Protocol protocol) {
 
 namespace {
 
-/// What the two kinds have in common: inline messages and slots.
+/// Copies the figures of inline messages and slots from the kind that uses the same memory for them.
 void shareChannels(const LinkProbes::Link& kind, Calibration* into) {
   if (kind.sharesChannels.empty()) return;
   for (const Protocol protocol : {Protocol::Inline, Protocol::Slots})

@@ -55,22 +55,24 @@ struct LinkProbes {
   Entry& at(const LinkProfile& link, Protocol protocol);
 };
 
-/// Part of the time of this process's processors that others have where messages between two cores are not measured.
+/// The part of this process's processors that other programs may have while messages between two cores are measured.
 inline constexpr double kTooBusy = 0.5;
 
-/// The built-in figures of `kinds`, with what could be measured put in their place.
+/// Measures what it can, and keeps the built-in figures of `kinds` for the rest.
 ///
-/// What one core takes comes first, as the least time of short pieces says it on a busy machine too: memory, and both
-/// ends of a message.  The built-in figures of links are put into proportion to it.  Messages between two cores follow,
-/// and the size from which stores pass the cache, by copies of up to 64 MiB (which this does not set for the process),
-/// unless other programs have more than `tooBusy` of the processors: such figures would be of those programs.  Probing
-/// stops after `budgetMs` for single messages (a probe that has begun is waited for), and no kind of link begins with
-/// its streams after as much again; all ends after three times as much, and the last probe.  What was not reached keeps
-/// its figure in proportion, and the calibration is not complete.
+/// 1. One core alone: memory, and messages whose two ends one thread has. The least time of short pieces counts, which
+/// a
+///    busy machine does not change. All built-in figures of links are scaled by it (inProportion).
+/// 2. Two cores: messages, streams of messages, and the size from which stores pass the cache (copies of up to 64 MiB;
+///    the process's threshold stays). This part is left out if other programs had more than `tooBusy` of the
+///    processors.
+///
+/// Single messages may take `budgetMs` in all. No kind of link begins its streams after as much again. Everything ends
+/// after three times as much; a probe that has begun is waited for. A calibration that lacks something is not complete.
 Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& kinds, const LinkProbes& probes,
                                int budgetMs = 200, double tooBusy = kTooBusy);
-/// A link's built-in figures in proportion to what one core takes of its messages, `here`, instead of what the figures
-/// themselves say of that (LinkCost::here, or where there is none, LinkCost::cost).
+/// Scales a link's built-in figures to this machine.  here: what one core takes of a message's two ends, as measured.
+/// The scale is `here` beside the built-in LinkCost::here, or beside LinkCost::cost if that is not known.
 LinkCost inProportion(LinkCost builtIn, const LinearCost& here);
 
 /// Bandwidths of copy and float sum on one core near and far, and how far memory of sizes between is.

@@ -32,7 +32,7 @@ void leaveCore() {
 /// Shared, for its page faults take time.
 struct StreamMemory {
   std::array<std::vector<std::byte>, 2> go, come;
-  /// Before the first stream.
+  /// Takes the memory.  Call before the first stream.
   void take() {
     for (const size_t me : {0, 1}) {
       go[me].resize(farBytes(me == 1));

@@ -1,7 +1,6 @@
 #include "transport/ncclnet/connection.hpp"
 
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -40,18 +39,9 @@ Connection::Connection(int peer, std::shared_ptr<Plugin> plugin, const Options& 
 Result<std::unique_ptr<Connection>> Connection::create(int peer, std::shared_ptr<Plugin> plugin, const Options& options,
                                                        Fd stream, OnDevice onDevice) {
   std::unique_ptr<Connection> made(new Connection(peer, std::move(plugin), options, std::move(stream), onDevice));
-  TUTTI_TRY(made->allocate());
+  TUTTI_ASSIGN(made->memory_, PrivatePages::take(2 * made->slots_ * made->stride_, "slots"));
   TUTTI_ASSIGN(made->card_.handle, made->comms_.listen());
   return made;
-}
-
-Status Connection::allocate() {
-  const size_t bytes = 2 * slots_ * stride_;
-  void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (pages == MAP_FAILED)
-    return errnoError(errno, ErrorCode::NoMemory, cat("no memory for ", bytes, " bytes of slots"));
-  memory_ = static_cast<std::byte*>(pages);
-  return {};
 }
 
 Result<bool> Connection::connect(Card* theirs) {
@@ -76,14 +66,14 @@ Result<PayloadCard> Connection::listenForPayloads() {
 
 Result<bool> Connection::connectPayloads(PayloadCard* theirs) {
   TUTTI_ASSIGN(const bool up, payloads_->connect(&theirs->handle));
-  if (up) TUTTI_TRY(payloads_->registerSlots(memory_ + slots_ * stride_, memory_, slots_ * stride_));
+  if (up) TUTTI_TRY(payloads_->registerSlots(memory_.data() + slots_ * stride_, memory_.data(), slots_ * stride_));
   return up;
 }
 
 Status Connection::registerSlots() {
   const size_t half = slots_ * stride_;
-  Code code = net_.regMr(comms_.receiving(), memory_, half, kHostMemory, &receiveMemory_);
-  if (code == kSuccess) code = net_.regMr(comms_.sending(), memory_ + half, half, kHostMemory, &sendMemory_);
+  Code code = net_.regMr(comms_.receiving(), memory_.data(), half, kHostMemory, &receiveMemory_);
+  if (code == kSuccess) code = net_.regMr(comms_.sending(), memory_.data() + half, half, kHostMemory, &sendMemory_);
   if (code == kSuccess) return {};
   return systemError(ErrorCode::CannotRegister, plugin_->describe(), " cannot register ", half,
                      " bytes: ", Plugin::complaint("regMr", code),
@@ -106,7 +96,6 @@ Connection::~Connection() {
   }
   plugin_->closeNs() -= nowNs() - begin;
   close();
-  if (memory_ != nullptr) munmap(memory_, 2 * slots_ * stride_);
 }
 
 void Connection::close() {

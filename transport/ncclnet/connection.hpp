@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/base/fd.hpp"
+#include "src/base/private_pages.hpp"
 #include "transport/ncclnet/payloads.hpp"
 #include "transport/ncclnet/wire.hpp"
 #include "transport/transport.hpp"
@@ -92,8 +93,7 @@ class Connection {
  private:
   Connection(int peer, std::shared_ptr<Plugin> plugin, const Options& options, Fd stream, OnDevice onDevice);
   Status registerSlots();
-  Status allocate();
-  std::byte* slot(uint64_t message) const { return memory_ + message % slots_ * stride_; }
+  std::byte* slot(uint64_t message) const { return memory_.data() + message % slots_ * stride_; }
   std::byte* staged(uint64_t message) const { return slot(message) + slots_ * stride_; }
   bool driveSends();
   bool driveReceives();
@@ -120,7 +120,7 @@ class Connection {
   const OnDevice onDevice_;
   bool theirsOnDevice_ = false;
   std::shared_ptr<Payloads> payloads_;  // null: they go with their headers
-  std::byte* memory_ = nullptr;         // the receiving slots, and as many to send from
+  PrivatePages memory_;                 // the receiving slots, and as many to send from
   void* sendMemory_ = nullptr;          // its two halves, as the plugin knows them
   void* receiveMemory_ = nullptr;
   bool up_ = false;

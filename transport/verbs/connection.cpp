@@ -1,6 +1,5 @@
 #include "transport/verbs/connection.hpp"
 
-#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
+#include "src/base/private_pages.hpp"
 
 namespace tutti::verbs {
 namespace {
@@ -21,27 +21,21 @@ constexpr size_t kPieceAlignment = 128;
 
 }  // namespace
 
-/// Pages of its own: they must not share one with memory that a child of fork() uses.
+/// PrivatePages of its own: they must not share one with memory that a child of fork() uses.
 class Connection::Slots {
  public:
   static Result<std::unique_ptr<Slots>> make(const Rails& rails, size_t bytes) {
-    void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED)
-      return errnoError(errno, ErrorCode::NoMemory, cat("no memory for ", bytes, " bytes of slots"));
     std::unique_ptr<Slots> made(new Slots);
-    made->memory_ = {MemoryKind::Host, -1, static_cast<std::byte*>(pages), bytes};
-    TUTTI_ASSIGN(made->registered_, Registered::make(rails, made->memory_, Registered::Use::Slots, 0));
+    TUTTI_ASSIGN(made->pages_, PrivatePages::take(bytes, "slots"));
+    const Memory memory = {MemoryKind::Host, -1, made->pages_.data(), bytes};
+    TUTTI_ASSIGN(made->registered_, Registered::make(rails, memory, Registered::Use::Slots, 0));
     return made;
   }
-  ~Slots() {
-    registered_.reset();
-    munmap(memory_.base, memory_.bytes);
-  }
-  std::byte* base() const { return memory_.base; }
+  std::byte* base() const { return pages_.data(); }
   const Keys& keys() const { return registered_->keys(); }
 
  private:
-  Memory memory_;
+  PrivatePages pages_;  // outlive their registration
   std::unique_ptr<Registered> registered_;
 };
 
