@@ -26,7 +26,7 @@ Carrier carrierOf(tuttiComm* handle, tuttiStream_t stream) {
 }
 
 Status runPart(Part* part) {
-  Status status = runBatches(part->batches);
+  Status status = runBatches(part->batches, !part->carrier.isCaller());
   if (!status.ok()) {
     for (const auto& batch : part->batches) remember(batch->handle(), status);
   }

@@ -379,7 +379,9 @@ Status Joining::startWatching() {
   TUTTI_ASSIGN(const int64_t sliceUs, configInteger("TUTTI_SLICE_US"));
   const std::vector<PeerDescriptor>& descriptors = comm_.links_->descriptors();
   policy.mode = comm_.settings_.waitMode;
-  policy.spin = !oversubscribed(descriptors, descriptors[static_cast<size_t>(rank())].info.hostId);
+  const uint64_t host = descriptors[static_cast<size_t>(rank())].info.hostId;
+  policy.spin = !oversubscribed(descriptors, host);
+  policy.streamsShareCores = oversubscribed(descriptors, host, /*threadsPerRank=*/2);  // its own and a stream's
   policy.spinUs = static_cast<int>(spinUs);
   policy.sliceUs = static_cast<int>(sliceUs);
   policy.firstLookMs = firstLookMs(comm_.nRanks());

@@ -65,14 +65,14 @@ Status giveUp(ParkedBatch* batch, Status why) {
 }
 
 /// A batch as a task to drive; none while its streams have yet to come.  Errors: why there is nothing to drive.
-Result<std::optional<DrivenTask>> asTask(ParkedBatch* batch) {
+Result<std::optional<DrivenTask>> asTask(ParkedBatch* batch, bool onStream) {
   if (!batch->resume()) return batch->failure();
   Comm& comm = batch->batch().comm();
   const Result<bool> started = batch->batch().start();
   const Status status = started.ok() ? comm.failure() : started.status();
   if (!status.ok()) return giveUp(batch, status);
   if (!*started) return std::optional<DrivenTask>();
-  DrivenTask task = comm.watchdog().driven(&batch->batch());
+  DrivenTask task = comm.watchdog().driven(&batch->batch(), onStream);
   task.atEnd = [batch, watchdog = &comm.watchdog()] {
     watchdog->noWait();
     if (batch->batch().comm().retry() == nullptr) batch->leave();  // else settled before
@@ -84,7 +84,7 @@ Result<std::optional<DrivenTask>> asTask(ParkedBatch* batch) {
 
 Result<DrivenTask*> ProxyJob::begin() {
   if (!batch_->hasTurn()) return static_cast<DrivenTask*>(nullptr);
-  TUTTI_ASSIGN(std::optional<DrivenTask> task, asTask(batch_.get()));
+  TUTTI_ASSIGN(std::optional<DrivenTask> task, asTask(batch_.get(), false));
   if (!task) return static_cast<DrivenTask*>(nullptr);
   task_ = std::move(*task);
   return &task_;
@@ -120,14 +120,14 @@ Status ReplayJob::end(Status result) {
   return {};
 }
 
-Status runBatches(std::span<const std::unique_ptr<ParkedBatch>> batches) {
+Status runBatches(std::span<const std::unique_ptr<ParkedBatch>> batches, bool onStream) {
   for (const auto& batch : batches) batch->awaitTurn();
   std::vector<DrivenTask> tasks;
   std::vector<ParkedBatch*> driven;  // by task
   std::vector<Status> results;
   size_t unprepared = 0;
   for (const auto& batch : batches) {
-    Result<std::optional<DrivenTask>> task = asTask(batch.get());  // there, as no proxy carries it out
+    Result<std::optional<DrivenTask>> task = asTask(batch.get(), onStream);  // there, as no proxy carries it out
     if (!task.ok()) {
       results.push_back(task.status());
       continue;

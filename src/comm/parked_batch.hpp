@@ -93,7 +93,7 @@ class ReplayJob : public ProgressJob {
 };
 
 /// Runs parked batches of different communicators together on this thread: waits for their turns, prepares, drives, and
-/// leaves each as soon as it is over.  The first error, if any.
-Status runBatches(std::span<const std::unique_ptr<ParkedBatch>> batches);
+/// leaves each as soon as it is over.  onStream: this thread is a stream's.  The first error, if any.
+Status runBatches(std::span<const std::unique_ptr<ParkedBatch>> batches, bool onStream);
 
 }  // namespace tutti

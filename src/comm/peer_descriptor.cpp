@@ -178,10 +178,10 @@ int cpusOfHost(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId) 
   return std::max(cpus, 1);
 }
 
-bool oversubscribed(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId) {
+bool oversubscribed(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId, int threadsPerRank) {
   int ranks = 0;
   for (const PeerDescriptor& descriptor : descriptors) ranks += descriptor.info.hostId == hostId ? 1 : 0;
-  return ranks > cpusOfHost(descriptors, hostId);
+  return ranks * threadsPerRank > cpusOfHost(descriptors, hostId);
 }
 
 std::vector<int> processesOfHost(const std::vector<PeerDescriptor>& descriptors, int rank) {

@@ -60,8 +60,8 @@ std::string allowedCpus();
 /// CPUs that the ranks of a host may run on, counted once.
 int cpusOfHost(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId);
 
-/// Whether the ranks of `host` outnumber the CPUs that they may run on.
-bool oversubscribed(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId);
+/// Whether the ranks of a host, with so many threads each, outnumber the CPUs that they may run on.
+bool oversubscribed(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId, int threadsPerRank = 1);
 
 /// The processes of all ranks on the host of `rank`, including its own.  Each process appears once.
 std::vector<int> processesOfHost(const std::vector<PeerDescriptor>& descriptors, int rank);

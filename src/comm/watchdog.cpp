@@ -50,8 +50,9 @@ RankState Watchdog::ownState() const {
   return state;
 }
 
-DrivenTask Watchdog::driven(Task* task) {
+DrivenTask Watchdog::driven(Task* task, bool onStream) {
   WaitPolicy policy = policy_;
+  policy.onStream = onStream;
   policy.timeoutMs = timeoutMs_.load(std::memory_order_relaxed);
   return {task, this, policy, links_->sleepers(), Status(), false};
 }

@@ -68,8 +68,8 @@ class Watchdog final : public TaskOwner {
   /// A call has been given to another thread, which has yet to make it.
   void noteOtherThreads() { shared_.store(true, std::memory_order_release); }
   const WaitPolicy& policy() const { return policy_; }
-  /// `task` with the communicator's waiting, error and deadline rules.
-  DrivenTask driven(Task* task);
+  /// `task` with the communicator's waiting, error and deadline rules.  onStream: a stream's thread drives it.
+  DrivenTask driven(Task* task, bool onStream = false);
 
   /// After a task that was driven, by the thread that drove it: it waits for nothing any more.
   void noWait();

@@ -8,7 +8,6 @@
 #include "src/base/assert.hpp"
 #include "src/base/caught.hpp"
 #include "src/base/clock.hpp"
-#include "src/base/stream_thread.hpp"
 #include "src/exec/time_slice.hpp"
 #include "src/exec/turn_cost.hpp"
 
@@ -49,12 +48,6 @@ void pauseCpu() {
 #endif
 }
 
-/// A stream's thread is one more than its rank's own: awake, it would take a core from a rank that computes.
-bool streamSharesCores(const WaitPolicy& policy) {
-  if (cpusOfStreamThread == 0) return false;
-  return !policy.spin || (policy.processes != nullptr && 2 * std::ssize(*policy.processes) > cpusOfStreamThread);
-}
-
 void askForCore(TurnCost* turns, const WaitPolicy& policy, int64_t nowNs) {
   if (!turns->wantsCoreTime(nowNs)) return;
   const std::span<const int> none;
@@ -70,7 +63,7 @@ Drive::Patience Drive::patienceOf(const WaitPolicy& policy) {
     case TUTTI_WAIT_YIELD: p.spinNs = 0; break;
     case TUTTI_WAIT_BLOCK: p = {0, 0, 0}; break;
     case TUTTI_WAIT_AUTO:
-      if (streamSharesCores(policy)) {
+      if (policy.onStream && policy.streamsShareCores) {
         p = {0, 0, 0};
       } else {
         p = policy.spin ? Patience{kAwakeNs, kAwakeNs, 0} : Patience{0, kAwakeNs, kYieldsBeforeSleep};

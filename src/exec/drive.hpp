@@ -26,10 +26,14 @@ class TurnCost;
 /// How one communicator's tasks wait.
 struct WaitPolicy {
   tuttiWaitMode_t mode = TUTTI_WAIT_AUTO;
-  bool spin = true;   // false with more ranks than cores on this host; for TUTTI_WAIT_AUTO
-  int spinUs = -1;    // TUTTI_SPIN_US; -1: by the above
-  int sliceUs = 0;    // TUTTI_SLICE_US: of a thread that yields because cores are shared; 0: as it is
-  int timeoutMs = 0;  // 0: for ever
+  bool spin = true;  // false with more ranks than cores on this host; for TUTTI_WAIT_AUTO
+  /// The threads of ranks and of their streams are more than this host's cores.  A stream's thread that stayed awake
+  /// would take a core from a rank that computes; for TUTTI_WAIT_AUTO.
+  bool streamsShareCores = false;
+  bool onStream = false;  // the thread that waits is a stream's
+  int spinUs = -1;        // TUTTI_SPIN_US; -1: by the above
+  int sliceUs = 0;        // TUTTI_SLICE_US: of a thread that yields because cores are shared; 0: as it is
+  int timeoutMs = 0;      // 0: for ever
   const std::vector<int>* processes = nullptr;  // of this host's ranks; borrowed
   int firstLookMs = 20;  // a wait of this long (then twice, four times, at last every second) calls `stalled`
 };

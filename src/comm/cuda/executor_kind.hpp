@@ -17,7 +17,7 @@ enum class ExecutorKind : uint8_t {
   Proxy,     // a thread of the rank's, and each edge of a plan goes by the link that its two ranks have: any ranks
 };
 
-/// Who does it, for sentences.
+/// Names the kind in sentences.
 inline const char* nameOf(ExecutorKind way) {
   switch (way) {
     case ExecutorKind::Stream: return "streams";

@@ -1,23 +1,11 @@
 #include "src/device/host/host_stream.hpp"
 
-#include <sched.h>
-
 #include <exception>
 #include <utility>
 
 #include "src/base/caught.hpp"
-#include "src/base/stream_thread.hpp"
 
 namespace tutti {
-namespace {
-
-/// Of the calling thread.
-int allowedCpuCount() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
-}  // namespace
 
 void StreamPoint::pass(Status error) {
   {
@@ -82,7 +70,6 @@ void HostStream::follow(std::shared_ptr<const StreamPoint> point) {
 }
 
 void HostStream::work() {
-  cpusOfStreamThread = allowedCpuCount();
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return ending_ || !jobs_.empty(); });

@@ -14,8 +14,6 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/pending.hpp"
-#include "src/base/stream_thread.hpp"
-#include "src/device/host/host_stream.hpp"
 #include "tests/support/fork.hpp"
 
 using namespace tutti;
@@ -314,12 +312,11 @@ TEST_CASE("tasks come to others that are under way, also when one of those ends;
 }
 
 TEST_CASE("where streams share cores with their ranks, and waits go by load, their threads sleep at once") {
-  const auto roundsBeforeSleep = [](bool spin, const std::vector<int>& processes) {
+  const auto roundsBeforeSleep = [](const WaitPolicy& policy) {
     CountingSleeper sleeper;
     Sleeper* const sleepers[] = {&sleeper};
     Owner owner;
     BlockedUntil slept([&] { return sleeper.sleeps > 0; });
-    const WaitPolicy policy{.spin = spin, .timeoutMs = 10'000, .processes = &processes};
     DrivenTask task{.task = &slept, .owner = &owner, .policy = policy, .sleepers = sleepers};
     Drive drive;
     drive.add(&task);
@@ -327,17 +324,10 @@ TEST_CASE("where streams share cores with their ranks, and waits go by load, the
     for (; !drive.empty(); ++rounds) drive.round();
     return rounds;
   };
-  std::unique_ptr<HostStream> stream = std::move(*HostStream::create());
-  int crowded = 0, halfFull = 0, free = 0;
-  stream->enqueue([&] {
-    const auto cpus = static_cast<size_t>(cpusOfStreamThread);
-    crowded = roundsBeforeSleep(false, {1});
-    halfFull = roundsBeforeSleep(true, std::vector<int>(cpus / 2 + 1));
-    free = roundsBeforeSleep(true, std::vector<int>(cpus / 2));
-    return Status();
-  });
-  REQUIRE(stream->synchronize().ok());
-  CHECK(crowded < 5);
-  CHECK(halfFull < 5);
-  CHECK(free > 5);  // it spins
+  const auto policy = [](bool streamsShareCores, bool onStream) {
+    return WaitPolicy{.streamsShareCores = streamsShareCores, .onStream = onStream, .timeoutMs = 10'000};
+  };
+  CHECK(roundsBeforeSleep(policy(true, true)) < 5);
+  CHECK(roundsBeforeSleep(policy(true, false)) > 5);  // they spin
+  CHECK(roundsBeforeSleep(policy(false, true)) > 5);
 }
