@@ -36,14 +36,14 @@ const char* nameOf(Attendance call) {
   return "no call";
 }
 
-/// The call whose exchange among all ranks this rank is in.
+/// Names the call in which this rank exchanges data with all others.
 std::string exchangeOf(const RankReport& t) {
   return t.state.attends != Attendance::None ? nameOf(t.state.attends) : cat("control exchange number ", t.gathers);
 }
 
 constexpr const char* kAdvice = ": find what keeps it, or raise the timeout";
 
-/// What the asking rank waits in, for sentences.
+/// Names, for sentences, the call or message that the asking rank waits in.
 std::string waitsIn(const Question& q, Testimonies all) {
   const std::optional<RankReport>& origin = of(all, q.origin);
   if (q.sequence > 0) return describeSequence(origin, q.sequence);

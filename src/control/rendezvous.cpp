@@ -215,7 +215,7 @@ std::vector<int> Rendezvous::missingRanks() const {
   return missing;
 }
 
-/// Who has not come, and what to do.
+/// Names the ranks that have not come, and what to do.
 std::string Rendezvous::missing(const std::string& when) const {
   const std::vector<int> missing = missingRanks();
   std::vector<int> strange;

@@ -12,9 +12,6 @@ namespace {
 
 /// A rank that cuts links off for so long is gone.
 constexpr int64_t kSurvivorCutOffNs = 300'000'000;
-/// After how long the others are told for the first time whom all wait for; then after twice as long, four times.
-constexpr int64_t kRemindNs = 250'000'000;
-constexpr int kMostDoubled = 4;
 /// Of a call, as bytes, without its text.
 constexpr size_t kCallBytes = 18;
 
@@ -116,7 +113,7 @@ void Survivors::lostNeighbour(int rank) {
 
 void Survivors::leave() {
   over_ = true;
-  remindNs_ = kNoTimer;
+  reminders_.end();
   for (auto& [rank, peer] : peers_) close(peer, true);
 }
 
@@ -130,10 +127,9 @@ void Survivors::pump() {
     for (const int rank : out.to) send(rank, message);
   }
   if (!agreement_.leads()) {
-    remindNs_ = kNoTimer;
-    reminders_ = 0;
-  } else if (remindNs_ == kNoTimer) {
-    remindNs_ = network_.nowNs() + (kRemindNs << std::min(reminders_, kMostDoubled));
+    reminders_.end();
+  } else if (!reminders_.begun()) {
+    reminders_.begin(network_.nowNs());
   }
   if (agreement_.excludedBy() < 0) return;
   TUTTI_INFO("bootstrap", "rank ", request_.rank, " is out: rank ", agreement_.excludedBy(), " goes on without it");
@@ -292,9 +288,7 @@ void Survivors::onTimer() {
       brokenNs_ = std::min(brokenNs_, peer.brokenNs);
     }
   }
-  if (remindNs_ <= now) {
-    remindNs_ = kNoTimer;
-    ++reminders_;
+  if (reminders_.due(now)) {
     agreement_.remind();
     pump();
   }

@@ -13,6 +13,7 @@
 
 #include "src/control/authentication.hpp"
 #include "src/control/dial.hpp"
+#include "src/control/overdue.hpp"
 #include "src/control/wire.hpp"
 #include "src/membership/agreement.hpp"
 
@@ -42,10 +43,12 @@ class Survivors {
   bool onDialFailed(LinkId link, const Status& why);
   bool onMessage(LinkId link, std::string_view message);
   bool onClosed(LinkId link, const Status& why);
-  int64_t nextTimerNs() const { return std::min({dialNs_, brokenNs_, remindNs_}); }
+  int64_t nextTimerNs() const { return std::min({dialNs_, brokenNs_, reminders_.nextNs()}); }
   void onTimer();
 
  private:
+  static constexpr int64_t kRemindNs = 250'000'000;
+
   struct Peer {
     Dial dial;
     LinkId out = 0, in = 0;  // dialed by us; by the peer
@@ -70,11 +73,10 @@ class Survivors {
   const JoinRequest& request_;
   const std::vector<ControlAddress>& controlAddresses_;
   Agreement agreement_;
-  bool over_ = false;            // this rank has left, or is excluded
-  int64_t dialNs_ = kNoTimer;    // the earliest nextNs of all dials, or earlier
-  int64_t brokenNs_ = kNoTimer;  // the same of brokenNs
-  int64_t remindNs_ = kNoTimer;  // when to tell the others whom this rank waits for
-  int reminders_ = 0;            // of this wait
+  bool over_ = false;             // this rank has left, or is excluded
+  int64_t dialNs_ = kNoTimer;     // the earliest nextNs of all dials, or earlier
+  int64_t brokenNs_ = kNoTimer;   // the same of brokenNs
+  Overdue reminders_{kRemindNs};  // when to tell the others whom this rank waits for
   std::map<int, Peer> peers_;
   std::map<LinkId, int> links_;  // whose: proven ones, and dials
 };
