@@ -20,12 +20,12 @@ constexpr Cluster kGrandTeton = {tuttiGpuH100, 96e9, 18 * 20.6e9, 48e9};
 
 struct Run {
   const char* name;
-  const char* source;
+  const char* source = "";
   Cluster cluster;
   double layers, hidden, heads, sequence, vocabulary;
   int batch;
   const char* layout;
-  double seconds;            // published, of a step
+  double seconds = 0;        // published, of a step
   bool wholeScores = false;  // attention keeps all scores of a head
   bool open = false;         // micro-batches and chunks are not told: those that are fastest and fit
   double parameters = 0;     // of the layers; 0: 12 layers hidden^2
@@ -35,7 +35,8 @@ struct Run {
 };
 
 constexpr const char* kKorthikanti = "Korthikanti et al., 2022 (arXiv 2205.05198), table 5";
-/// By its rate: operations of the chosen experts (SwiGLU is three products, as of one half wider), attention and head.
+/// The seconds follow from its rate: operations of the chosen experts, attention and head. SwiGLU's three products
+/// count as two of one half more width.
 constexpr const char* kMixtral =
     "NVIDIA/Megatron-LM, megatron/core/transformer/moe/README.md: 468 TFLOP/s, layout of its reference mappings";
 constexpr const char* kMegatron = "Narayanan et al., 2021 (arXiv 2104.04473), table 1, by its rate";
@@ -152,6 +153,21 @@ bool predict(const Run& run, tuttiPlan_t* best) {
   return any;
 }
 
+/// How far predictions are off.
+class MeanError {
+ public:
+  /// ratio: predicted beside published.
+  void add(double ratio) {
+    sum_ += std::fabs(std::log(ratio));
+    ++count_;
+  }
+  void print() const { std::printf("geometric mean of the error: %.1f %%\n", 100 * std::expm1(sum_ / count_)); }
+
+ private:
+  double sum_ = 0;
+  int count_ = 0;
+};
+
 int unplanned(const Run& run) {
   std::fprintf(stderr, "tutti-plan: %s: %s\n", run.name, tuttiParallelGetLastError());
   return 1;
@@ -172,33 +188,40 @@ void runsHeader() {
 
 int runsTable() {
   runsHeader();
-  double sum = 0;
+  MeanError error;
   for (const Run& run : kRuns) {
     tuttiPlan_t plan;
     if (!predict(run, &plan)) return unplanned(run);
     runLine(run, plan);
-    sum += std::fabs(std::log(plan.stepMs / 1e3 / run.seconds));
+    error.add(plan.stepMs / 1e3 / run.seconds);
   }
-  std::printf("geometric mean of the error: %.1f %%\n", 100 * std::expm1(sum / static_cast<double>(std::size(kRuns))));
+  error.print();
   return 0;
 }
 
 int zeroRunsTable() {
   std::printf("%-6s %5s %-26s %10s %10s   TFLOP/s of a GPU\n", "model", "GPUs", "layout", "published", "predicted");
-  double sum = 0;
+  MeanError error;
   for (const RateRun& row : kZeroRuns) {
-    const Run run = {row.name,  "",          kSelene,   row.layers, row.hidden, row.heads,
-                     kSequence, kVocabulary, row.batch, row.layout, 0,          true};
+    const Run run = {.name = row.name,
+                     .cluster = kSelene,
+                     .layers = row.layers,
+                     .hidden = row.hidden,
+                     .heads = row.heads,
+                     .sequence = kSequence,
+                     .vocabulary = kVocabulary,
+                     .batch = row.batch,
+                     .layout = row.layout,
+                     .wholeScores = true};
     tuttiPlan_t plan;
     if (!predict(run, &plan)) return unplanned(run);
     const int gpus = plan.layout.tp * plan.layout.pp * plan.layout.dp;
     const double rate = operationsOf(row) / (plan.stepMs / 1e3) / gpus / 1e12;
     std::printf("%-6s %5d %-26s %10.0f %10.0f %+7.1f %%  %s\n", row.name, gpus, row.layout, row.teraflops, rate,
                 100 * (rate / row.teraflops - 1), plan.why);
-    sum += std::fabs(std::log(rate / row.teraflops));
+    error.add(rate / row.teraflops);
   }
-  std::printf("geometric mean of the error: %.1f %%\n",
-              100 * std::expm1(sum / static_cast<double>(std::size(kZeroRuns))));
+  error.print();
   return 0;
 }
 
@@ -206,21 +229,29 @@ int llamaTable() {
   constexpr double kTokens = 8192, kWords = 128256, kKvHeads = 8;
   std::printf("%-9s %5s %-46s %10s %10s   tokens a second and GPU\n", "model", "GPUs", "layout", "published",
               "predicted");
-  double sum = 0;
+  MeanError error;
   for (const TokenRun& row : kLlamaRuns) {
-    const Run run = {
-        row.name,  "",         kGrandTeton, row.layers, row.hidden, row.heads,      kTokens,  kWords,
-        row.batch, row.layout, 0,           false,      false,      row.parameters, kKvHeads, row.elementBytes};
+    const Run run = {.name = row.name,
+                     .cluster = kGrandTeton,
+                     .layers = row.layers,
+                     .hidden = row.hidden,
+                     .heads = row.heads,
+                     .sequence = kTokens,
+                     .vocabulary = kWords,
+                     .batch = row.batch,
+                     .layout = row.layout,
+                     .parameters = row.parameters,
+                     .kvHeads = kKvHeads,
+                     .elementBytes = row.elementBytes};
     tuttiPlan_t plan;
     if (!predict(run, &plan)) return unplanned(run);
     const int gpus = plan.layout.tp * plan.layout.pp * plan.layout.dp;
     const double rate = row.batch * kTokens / (plan.stepMs / 1e3) / gpus;
     std::printf("%-9s %5d %-46s %10.0f %10.0f %+7.1f %%  %s\n", row.name, gpus, row.layout, row.tokens, rate,
                 100 * (rate / row.tokens - 1), plan.why);
-    sum += std::fabs(std::log(rate / row.tokens));
+    error.add(rate / row.tokens);
   }
-  std::printf("geometric mean of the error: %.1f %%\n",
-              100 * std::expm1(sum / static_cast<double>(std::size(kLlamaRuns))));
+  error.print();
   return 0;
 }
 
