@@ -136,7 +136,7 @@ bool Agreement::leads() const {
          });
 }
 
-/// Whom the coordinator waits for, itself included.
+/// The ranks that the coordinator waits for, itself included.
 std::vector<int> Agreement::lacking() const {
   std::vector<int> ranks(lacking_.begin(), lacking_.end());
   if (!voted_) ranks.insert(std::lower_bound(ranks.begin(), ranks.end(), rank_), rank_);

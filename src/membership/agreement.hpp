@@ -20,8 +20,8 @@
 // messages of two ranks arrive in order; where some were lost goOnWith() follows, and markGone() when one end dies. Two
 // groups of living ranks that hold each other for dead, with nobody in between, decide apart.
 //
-// An order also says whom the coordinator waits for, and is repeated while that lasts (remind()), for sentences only:
-// nothing is decided by it, and a repeated order is what goOnWith() sends.
+// An order also lists the ranks that the coordinator waits for, and is repeated while it waits (remind()). Ranks use
+// the list in sentences alone. A repeated order is what goOnWith() sends, and changes nothing.
 //
 // Messages per epoch: 5(n-1).  Time: 4 delays from the last vote.  Bytes: the coordinator sends every rank the calls of
 // all ranks once; all else names what the receiver has by its epoch.
@@ -77,7 +77,7 @@ class Agreement {
   void markGone(int rank);
   /// Messages of this rank to that one, or of that one to this, may have been lost, and come from now on again.
   void goOnWith(int rank);
-  /// Whether some rank waits for what this one, the coordinator, waits for.
+  /// This rank is the coordinator, and some rank waits with it.
   bool leads() const;
   /// Tell all whom this rank waits for.  Precondition: leads().
   void remind() { order(); }

@@ -1,4 +1,4 @@
-// What adapters of software ask of the CUDA driver of the tests, where the process has it.
+// Adapters of the tests (verbs, NCCL's plugin) ask the CUDA driver of the tests about device memory here.
 #pragma once
 
 #include <dlfcn.h>

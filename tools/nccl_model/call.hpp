@@ -39,8 +39,8 @@ inline double netHopUs(const Call& call, Way way, Protocol protocol) {
   return hopUs(way == Way::Ring && call.machine.perNode == 1 ? Way::Tree : way, protocol, Hop::Net);
 }
 
-/// Between nodes, as it is, a message of so many bytes.  Simple before Hopper reads once more to make what came
-/// visible: a flush.
+/// The time of a hop between nodes, for a message of so many bytes.  By Simple, GPUs before Hopper also read once (a
+/// flush), which makes the received data visible.
 inline double hopTakesUs(const Call& call, Way way, Protocol protocol, double bytes) {
   const NetPart& net = *call.machine.net;
   const bool flushes = protocol == Protocol::Simple && call.machine.gpu->sm < 90;
@@ -48,7 +48,7 @@ inline double hopTakesUs(const Call& call, Way way, Protocol protocol, double by
   return netHopUs(call, way, protocol) + call.machine.netUs * ((flushes ? 2 : 1) + asks);
 }
 
-/// Of a call's first message, until the receiver has said where it may go.
+/// The time until the receiver has said where a call's first message may go.
 inline double firstAskUs(const Call& call, double bytes) {
   const NetPart& net = *call.machine.net;
   return call.machine.nodes > 1 && net.packetBytes > 0 && bytes > net.packetBytes ? net.asksFirst * call.machine.netUs

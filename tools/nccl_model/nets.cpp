@@ -11,11 +11,12 @@ constexpr TreesUntil kP5[] = {{16, 31457280},    {32, 37748736},    {64, 1174405
                               {128, 301989888},  {256, 301989888},  {512, 335544320},
                               {1024, 536870912}, {2048, 402653184}, {4096, 402653184}};
 
-// aws-ofi-nccl (2026-08): src/platform-aws.cpp has what it tells NCCL of latencies, buffers and chunks, and that P4
-// sends where others write; src/tuner/nccl_ofi_model.cpp the time of a hop, and that Simple takes 3 us more;
-// include/nccl_ofi_param.h that more than 8 KiB wait for the receiver's word.  libfabric, prov/efa: messages of GPUs
-// beyond one packet are announced and read by the receiver, a way there and back more.  A hop of 20 us are 15 of the
-// adapter and 5 of NCCL's.
+// Sources, aws-ofi-nccl (2026-08):
+// - src/platform-aws.cpp: the latencies, buffers and chunks that it tells NCCL; P4 sends, the others write.
+// - src/tuner/nccl_ofi_model.cpp: the time of a hop (20 us: 15 of the adapter, 5 of NCCL), 3 us more by Simple.
+// - include/nccl_ofi_param.h: a message of more than 8 KiB waits for the receiver's word.
+// libfabric, prov/efa: the receiver reads a GPU's message of more than one packet, which takes a way there and back
+// more.
 constexpr NetPart kNets[] = {
     {.name = "EFA of P4",
      .vendor = 0x1d0f,

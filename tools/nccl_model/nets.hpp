@@ -13,7 +13,7 @@ struct TreesUntil {
   double ranks, bytes;
 };
 
-/// A kind of adapter.
+/// A kind of adapter, with what NCCL does by it.
 struct NetPart {
   std::string_view name;
   int vendor = -1, device = -1;  // PCI; -1: any
@@ -29,7 +29,7 @@ struct NetPart {
 
 /// By its PCI device; others are as InfiniBand's.
 const NetPart& netPartOf(const topology::PciInfo& pci);
-/// Bytes up to which the plugin has `ranks` take trees by LL128; 0: it has no say.
+/// The largest call, in bytes, for which the plugin has `ranks` take trees by LL128; 0: it does not choose.
 double treesUntil(const NetPart& net, int ranks);
 
 }  // namespace tutti::nccl_model

@@ -55,14 +55,15 @@ double treeShare(Protocol protocol, double bytes);
 /// Of a network request, by the processor.
 double postUs(bool amdCpu);
 
-/// Of a block's thread groups in every loop of a reduction in the switch: a fence and a flag.
+/// A block's thread groups meet for so long in every loop of a reduction in the switch: a fence and a flag.
 double loopSyncUs();
-/// What one block of a tree by Simple hands on, up with a sum and down as it came.
+/// The rate at which one block of a tree by Simple passes data up, with a sum.
 double blockReducesGBps();
+/// The rate at which it passes data down, unchanged.
 double blockCopiesGBps();
 /// LL: what one block sends.
 double llBlockGBps(const GpuPart& gpu);
-/// Of a GPU's kernel, by a thread that has several to launch.
+/// The time to launch one GPU's kernel, for a thread that launches several.
 double kernelLaunchUs();
 /// What Simple rings take between nodes, times their hops' sum.
 double plateauOfRing(const GpuPart& gpu);

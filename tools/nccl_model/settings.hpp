@@ -16,9 +16,9 @@ struct Settings {
 /// What no part's source tells and measurements had to.  One value for all machines; `tutti-sim --validate` fits them
 /// without the generation of GPUs that it compares with.
 struct Fitted {
-  /// That a block waits for at its rate, in a step of a Simple ring inside a node: its fences.
+  /// The fences in a step of a Simple ring inside a node, in bytes that the block would move meanwhile.
   double drainBytes = 201.7e3;
-  /// Of LL128's rate of a channel, where blocks also reduce.
+  /// The share of LL128's rate of a channel that blocks reach if they also reduce.
   double reduceShare = 0.53;
 };
 

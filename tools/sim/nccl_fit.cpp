@@ -27,7 +27,7 @@ Result<std::vector<NcclPoint>> pointsIn(const PublishedSet& set) {
   return points;
 }
 
-/// Where fits begin: a slot of LL, and all of NCCL's rate of a channel by LL128.
+/// Fits begin with a slot of LL, and with all of NCCL's rate of a channel by LL128.
 constexpr Fitted kUnfitted = {.drainBytes = 64e3, .reduceShare = 1};
 
 constexpr double Fitted::*kFitted[] = {&Fitted::drainBytes, &Fitted::reduceShare};
