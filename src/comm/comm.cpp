@@ -10,9 +10,9 @@ Comm::Comm(const CommSettings& settings, AbortState* abortState)
     : settings_(settings), watchdog_(*abortState, settings.timeoutMs) {}
 
 Comm::~Comm() {
-  monitorSeat_ = MonitorSeat();
-  own_.batch.reset();
-  resultChecks_.reset();  // an exchange of control_'s may be under way
+  attached_.monitorSeat = MonitorSeat();  // first: whoever asks finds all the rest
+  calls_.batch.reset();
+  attached_.resultChecks.reset();  // an exchange of control_'s may be under way
   planner_.clear();
   watchdog_.stop();
   if (executor_) {  // its endpoints use links_
@@ -47,13 +47,8 @@ Status Comm::deregisterMemory(void* handle) {
   return registrations.remove(handle);
 }
 
-void Comm::endCalls() {
-  watchdog_.leave();
-  if (watchdog_.aborting()) failureDump_.write(failure());
-}
-
 void Comm::onFailure(const Failure& failure) {
-  failureDump_.begin(failure.status);
+  watchdog_.failureDump().begin(failure.status);
   if (!failure.onPurpose) abortState().endJoins(failure.status);
   abortState().end(failure.status);
   watchdog_.tellThread();
@@ -72,12 +67,12 @@ void Comm::endOnPurpose(std::string_view verb) {
 }
 
 Status Comm::finalize() {
-  const uint64_t ticket = callOrder_->take();  // other threads should not call now, but who knows
-  callOrder_->await(ticket);
+  const uint64_t ticket = callOrder().take();  // other threads should not call now, but who knows
+  callOrder().await(ticket);
   std::string own;
   uint64_t last = 0;
   {
-    const TurnOf giveBack(*callOrder_, ticket);
+    const TurnOf giveBack(callOrder(), ticket);
     own = watchdog_.recorder().digest();
     last = watchdog_.recorder().place().entered;
   }

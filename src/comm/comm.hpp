@@ -12,7 +12,6 @@
 #include "src/comm/call_order.hpp"
 #include "src/comm/call_planner.hpp"
 #include "src/comm/executor.hpp"
-#include "src/comm/failure_dump.hpp"
 #include "src/comm/links.hpp"
 #include "src/comm/monitor.hpp"
 #include "src/comm/operators.hpp"
@@ -33,8 +32,20 @@ struct UserObjects {
   Registrations registrations;
 };
 
-/// What runs calls outside groups, one after the other.
-struct OwnCalls {
+/// What users attach to calls by variables; null where they did not.
+struct Attachments {
+  std::unique_ptr<profiler::Profiler> profiler;  // TUTTI_PROFILER_PLUGIN: hears of calls
+  std::unique_ptr<ResultChecks> resultChecks;    // TUTTI_CHECK_RESULTS: compares results among ranks
+  std::unique_ptr<Retry> retry;                  // TUTTI_RETRY: has calls finished on all ranks or on none
+  MonitorSeat monitorSeat;                       // TUTTI_MONITOR: tutti-top asks here
+
+  /// Whether calls go by batches, which these follow.
+  bool followCalls() const { return profiler != nullptr || resultChecks != nullptr || retry != nullptr; }
+};
+
+/// The order of calls, and what runs those outside groups, one after the other.
+struct CallState {
+  std::shared_ptr<CallOrder> order = std::make_shared<CallOrder>();  // also of the handle, which outlives this
   std::unique_ptr<Batch> batch;
   PointToPointRun transfer;  // the send or receive that was made before
 };
@@ -60,20 +71,15 @@ class Comm {
   /// After the calls made before.  Errors: InvalidArgument: no registration; InvalidUsage: work that may use the memory
   /// is still under way, and it stays registered.
   Status deregisterMemory(void* handle);
-  CallOrder& callOrder() { return *callOrder_; }
-  /// For the handle, which outlives the communicator.
-  std::shared_ptr<CallOrder> sharedCallOrder() { return callOrder_; }
+  CallOrder& callOrder() { return *calls_.order; }
+  /// Its batch and transfer only with the turn.
+  CallState& calls() { return calls_; }
   Links& links() { return *links_; }
   /// How this rank's calls are carried out.
   Executor& executor() const { return *executor_; }
   /// Where the ranks are, and how they meet; set while they join.
   const RankLayout& layout() const { return layout_; }
-  /// Who hears of calls; null: nobody.
-  profiler::Profiler* profiler() const { return profiler_.get(); }
-  /// Who compares results among ranks; null: nobody.
-  ResultChecks* resultChecks() const { return resultChecks_.get(); }
-  /// Who has calls finished on all ranks or on none; null: nobody.
-  Retry* retry() const { return retry_.get(); }
+  const Attachments& attached() const { return attached_; }
   /// How calls wait and end.
   Watchdog& watchdog() { return watchdog_; }
   /// The error that broke this communicator, or ok.  Any thread.
@@ -86,17 +92,12 @@ class Comm {
   /// Tell the other ranks what has ended this communicator here.  Any thread but a Session's.
   void tell(const Status& why) { control_->reportFailure({rank(), why, true}); }
 
-  /// Collectives that have begun are over; a failure is dumped (TUTTI_DUMP).  Only with the turn.
-  void endCalls();
-
   /// All ranks have come here and have made the same calls.  Collective.
   Status finalize();
 
   /// A call is about to use memory of the host; needless unless tellsOfUse().
   void use(const void* data, size_t bytes) { userObjects_.registrations.use(data, bytes); }
   bool tellsOfUse() const { return userObjects_.registrations.tellsAnyone(); }
-  /// Only with the turn.
-  OwnCalls& own() { return own_; }
 
  private:
   friend class Joining;
@@ -107,19 +108,14 @@ class Comm {
 
   CommSettings settings_;
   Watchdog watchdog_;  // before control_, whose thread reads its record
-  FailureDump failureDump_{watchdog_.recorder()};
   std::unique_ptr<Control> control_;
   std::unique_ptr<Links> links_;
-  std::unique_ptr<profiler::Profiler> profiler_;
-  std::unique_ptr<ResultChecks> resultChecks_;
-  std::unique_ptr<Retry> retry_;
   std::unique_ptr<Executor> executor_;
   RankLayout layout_;
   UserObjects userObjects_;
   CallPlanner planner_{*this};
-  const std::shared_ptr<CallOrder> callOrder_ = std::make_shared<CallOrder>();
-  OwnCalls own_;
-  MonitorSeat monitorSeat_;  // last: whoever asks finds all the rest
+  CallState calls_;
+  Attachments attached_;
 };
 
 }  // namespace tutti

@@ -54,7 +54,7 @@ Status runKnown(Comm& comm, CallNumbers& numbers, const KnownCall& known, const 
   if (result.ok()) [[likely]] {
     watchdog.recorder().leave();
   } else {
-    comm.endCalls();
+    comm.watchdog().leave();
   }
   return result;
 }
@@ -70,14 +70,14 @@ Status runKnown(Comm& comm, CallNumbers& numbers, const KnownTransfer& known, co
   const FlightRecorder::Message message = comm.watchdog().beginMessage(op.call, known.record);
   Status result;
   if (!done) {
-    PointToPointRun& run = comm.own().transfer;
+    PointToPointRun& run = comm.calls().transfer;
     run.clear();
     run.add(op);
     result = runTask(comm, &run);
   }
   comm.watchdog().recorder().endMessage(message, !result.ok());
   if (!result.ok()) [[unlikely]]
-    comm.endCalls();
+    comm.watchdog().leave();
   return result;
 }
 

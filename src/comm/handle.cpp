@@ -109,7 +109,7 @@ Status finishJoin(tuttiComm* handle, const JoinFunction& join) {
     return status;
   }
   handle->comm = std::move(comm).value();
-  handle->callOrder = handle->comm->sharedCallOrder();
+  handle->callOrder = handle->comm->calls().order;
   handle->rank = handle->comm->rank();
   handle->nRanks = handle->comm->nRanks();
   handle->state.store(tuttiComm::State::Ready, std::memory_order_release);  // pairs with use()

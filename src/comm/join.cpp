@@ -181,7 +181,7 @@ Status Joining::tellIfFirst(const Status& up, const std::string& trouble) {
 }
 
 Status Joining::setUp() {
-  CallNumbers& numbers = comm_.callOrder_->numbers();
+  CallNumbers& numbers = comm_.callOrder().numbers();
   numbers.resize(comm_.nRanks());
   comm_.control_->setState([watchdog = &comm_.watchdog_, &numbers] {
     RankState state = watchdog->state();  // first: a wait that is told of began after its messages were counted
@@ -193,8 +193,9 @@ Status Joining::setUp() {
   TUTTI_TRY(chooseExecutor());
   TUTTI_TRY(openRecorder());
   TUTTI_TRY(openTransports());
-  TUTTI_ASSIGN(comm_.resultChecks_, ResultChecks::fromConfig(*comm_.control_, layout_.anyCuda()));
-  TUTTI_ASSIGN(comm_.retry_, Retry::fromConfig(*comm_.control_, comm_.abortState().stopWord(), layout_.anyCuda()));
+  TUTTI_ASSIGN(comm_.attached_.resultChecks, ResultChecks::fromConfig(*comm_.control_, layout_.anyCuda()));
+  TUTTI_ASSIGN(comm_.attached_.retry,
+               Retry::fromConfig(*comm_.control_, comm_.abortState().stopWord(), layout_.anyCuda()));
   TUTTI_TRY(openProfiler());
   TUTTI_TRY(openTuner());
   TUTTI_TRY(tellAddresses());
@@ -202,10 +203,10 @@ Status Joining::setUp() {
   TUTTI_TRY(priceHostLinks());
   TUTTI_TRY(comm_.planner_.setUp());
   TUTTI_TRY(startWatching());
-  comm_.own_.batch = executor().newBatch();
+  comm_.calls_.batch = executor().newBatch();
   watchNeighbours();
   TUTTI_ASSIGN(const int64_t monitored, configInteger("TUTTI_MONITOR"));
-  if (monitored != 0 && rank() == 0) comm_.monitorSeat_ = MonitorSeat::take(&comm_);
+  if (monitored != 0 && rank() == 0) comm_.attached_.monitorSeat = MonitorSeat::take(&comm_);
   return {};
 }
 
@@ -395,7 +396,7 @@ Status Joining::openRecorder() {
   RecorderIdentity identity{rank(), comm_.nRanks(), descriptors_[0].communicator, mine().info.hostId};
   identity.name = comm_.settings_.name;
   TUTTI_TRY(comm_.watchdog_.recorder().open(identity));
-  comm_.failureDump_.arm();
+  comm_.watchdog_.failureDump().arm();
   return {};
 }
 
@@ -406,7 +407,7 @@ Status Joining::openProfiler() {
   subject.nNodes = *std::ranges::max_element(nodes) + 1;
   subject.nRanks = comm_.nRanks();
   subject.rank = rank();
-  TUTTI_ASSIGN(comm_.profiler_, profiler::Profiler::open(configText("TUTTI_PROFILER_PLUGIN"), subject));
+  TUTTI_ASSIGN(comm_.attached_.profiler, profiler::Profiler::open(configText("TUTTI_PROFILER_PLUGIN"), subject));
   return {};
 }
 

@@ -49,8 +49,8 @@ Batch::~Batch() = default;
 void Batch::add(const Call& call, tuttiStream_t stream) {
   calls_.push_back(call);
   if (stream != nullptr) calls_.back().enqueuedNs = nowNs();
-  if (comm_.profiler() == nullptr || madeBy_ == MadeBy::Library) return;
-  if (events_ == nullptr) events_ = std::make_unique<CallEvents>(*comm_.profiler(), comm_.links());
+  if (comm_.attached().profiler == nullptr || madeBy_ == MadeBy::Library) return;
+  if (events_ == nullptr) events_ = std::make_unique<CallEvents>(*comm_.attached().profiler, comm_.links());
   events_->made(call, {stream, madeBy_ == MadeBy::Group, comm_.executor().captureOf(stream) != 0});
 }
 
@@ -114,7 +114,8 @@ void Batch::beginNext() {
   buffers.call = fingerprintOf(*call, sequence);
   // Who comes through a barrier has made the same calls as all others.
   if (call->collective == Collective::Barrier) buffers.call.count = comm_.watchdog().recorder().history();
-  if (comm_.retry() != nullptr && madeBy_ != MadeBy::Library) comm_.retry()->keep(*call, collectives_.size() == 1);
+  if (comm_.attached().retry != nullptr && madeBy_ != MadeBy::Library)
+    comm_.attached().retry->keep(*call, collectives_.size() == 1);
   const Extents extents = extentsOf(*call, comm_.rank(), comm_.nRanks());
   comm_.use(call->sendbuff, extents.sendBytes);
   comm_.use(call->recvbuff, extents.recvBytes);
@@ -166,14 +167,14 @@ Status Batch::reserveWorkspace(const Call& call) {
 
 void Batch::tellFinished(bool finished) {
   const auto isCollective = [](const Call& call) { return call.kind == CallKind::Collective; };
-  told_ = comm_.retry() != nullptr && std::ranges::any_of(calls_, isCollective);
-  if (told_) comm_.retry()->vote(finished);
+  told_ = comm_.attached().retry != nullptr && std::ranges::any_of(calls_, isCollective);
+  if (told_) comm_.attached().retry->vote(finished);
 }
 
 Status Batch::settle(Status result) {
   if (!std::exchange(told_, false)) return result;
   const bool finished = result.ok();
-  result = comm_.retry()->settle(std::move(result), comm_.deadline());
+  result = comm_.attached().retry->settle(std::move(result), comm_.deadline());
   if (finished) comm_.watchdog().fail(result);
   return result;
 }
@@ -181,7 +182,7 @@ Status Batch::settle(Status result) {
 // A profiler hears of calls that go by batches alone, results are compared there, and ranks settle there whether all
 // have finished.
 void Batch::remember() {
-  const bool byBatches = comm_.profiler() != nullptr || comm_.resultChecks() != nullptr || comm_.retry() != nullptr;
+  const bool byBatches = comm_.attached().followCalls();
   if (byBatches || collectives_.size() != 1 || calls_.size() != 1) return;
   const auto& [call, entry] = collectives_.front();
   if (entry->copiedBytes > 0 || call->counts || call->custom ||
@@ -246,20 +247,20 @@ Result<bool> Batch::stepCollectives() {
     if (isTimed()) preparing_[0].kind->trials.record(preparing_[0].turn, nowNs() - beganNs_);
     if (events_) events_->endCollectives();
     current_ = nullptr;
-    if (comm_.resultChecks() != nullptr) beginComparing();
+    if (comm_.attached().resultChecks != nullptr) beginComparing();
   }
   return progress != Progress::Blocked;
 }
 
 void Batch::beginComparing() {
-  ResultChecks& checks = *comm_.resultChecks();
+  ResultChecks& checks = *comm_.attached().resultChecks;
   const Call& call = *collectives_[next_ - 1].first;
   comparing_ = checks.due(call);
   if (comparing_) checks.begin(call, comm_.callOrder().numbers().collective());
 }
 
 Result<bool> Batch::compare() {
-  TUTTI_ASSIGN(const bool same, comm_.resultChecks()->poll());
+  TUTTI_ASSIGN(const bool same, comm_.attached().resultChecks->poll());
   comparing_ = !same;
   return same;
 }
@@ -304,7 +305,7 @@ Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
   const uint64_t ticket = comm.callOrder().take();
   comm.callOrder().await(ticket);
   const TurnOf giveBack(comm.callOrder(), ticket);
-  Batch& batch = *comm.own().batch;
+  Batch& batch = *comm.calls().batch;
   batch.clear();
   batch.add(call, stream);
   Status result = runBatch(comm, &batch);
@@ -313,7 +314,7 @@ Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
   batch.endMessages();
   batch.endEvents();
   if (result.ok()) batch.remember();
-  comm.endCalls();
+  comm.watchdog().leave();
   return result;
 }
 

@@ -40,7 +40,7 @@ bool ParkedBatch::resume() {
 
 void ParkedBatch::leave() {
   if (batch_ == nullptr) return;
-  (*use_)->endCalls();
+  (*use_)->watchdog().leave();
   batch_->finish();
   callOrder_->finish(ticket_);
   batch_.reset();
@@ -75,7 +75,7 @@ Result<std::optional<DrivenTask>> asTask(ParkedBatch* batch, bool onStream) {
   DrivenTask task = comm.watchdog().driven(&batch->batch(), onStream);
   task.atEnd = [batch, watchdog = &comm.watchdog()] {
     watchdog->noWait();
-    if (batch->batch().comm().retry() == nullptr) batch->leave();  // else settled before
+    if (batch->batch().comm().attached().retry == nullptr) batch->leave();  // else settled before
   };
   return std::optional(std::move(task));
 }
@@ -115,7 +115,7 @@ Status ReplayJob::end(Status result) {
     return {};
   }
   if (!result.ok()) remember(handle_.get(), result);
-  (*use_)->endCalls();
+  (*use_)->watchdog().leave();
   batch_->finish();
   return {};
 }

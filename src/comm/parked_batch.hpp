@@ -21,7 +21,7 @@ class ParkedBatch {
   /// Takes the next place in the communicator's order.
   explicit ParkedBatch(const CommUse& comm)
       : handle_(comm.handle()->shared_from_this()),
-        callOrder_(comm->sharedCallOrder()),
+        callOrder_(comm->calls().order),
         use_(comm),
         batch_(comm->executor().newBatch()) {
     ticket_ = callOrder_->take();

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "src/comm/abort_state.hpp"
+#include "src/comm/failure_dump.hpp"
 #include "src/comm/links.hpp"
 #include "src/comm/rank_waits.hpp"
 #include "src/comm/stray_watch.hpp"
@@ -38,6 +39,7 @@ class Watchdog final : public TaskOwner {
   void setTimeoutMs(int timeoutMs) { timeoutMs_.store(timeoutMs, std::memory_order_relaxed); }
   Deadline deadline() const { return Deadline::inMs(timeoutMs_.load(std::memory_order_relaxed)); }
   FlightRecorder& recorder() { return recorder_; }
+  FailureDump& failureDump() { return failureDump_; }
   RankWaits& waits() { return waits_; }
   /// What this rank says when it is asked.  Any thread.
   RankState state() const;
@@ -52,8 +54,14 @@ class Watchdog final : public TaskOwner {
     if (afterPause) [[unlikely]]
       strayWatch_->start();
   }
-  /// The collectives that have begun are over, whatever came of them.  Only with the turn.
-  void leave() { aborting() ? recorder_.fail() : recorder_.leave(); }
+  /// The collectives that have begun are over, whatever came of them; a failure is dumped (TUTTI_DUMP).  Only with the
+  /// turn.
+  void leave() {
+    if (!aborting()) [[likely]]
+      return recorder_.leave();
+    recorder_.fail();
+    failureDump_.write(failure());
+  }
   /// A message begins.  Only with the turn.
   FlightRecorder::Message beginMessage(const Fingerprint& call, const CallRecord& what) {
     noteThread();
@@ -111,6 +119,7 @@ class Watchdog final : public TaskOwner {
   std::atomic<int> timeoutMs_;
   FlightRecorder recorder_;  // read by the control's thread
   RankWaits waits_;          // likewise
+  FailureDump failureDump_{recorder_};
   Control* control_ = nullptr;
   Links* links_ = nullptr;
   std::vector<int> processes_;  // of the ranks of this host
