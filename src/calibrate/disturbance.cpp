@@ -43,6 +43,16 @@ int64_t busyNs(const cpu_set_t& set) {
   return lines == 0 || ticksPerSecond <= 0 ? -1 : ticks * (kSecond / ticksPerSecond);
 }
 
+/// Threads that run or could; -1: not known.
+int64_t runningThreads() {
+  std::ifstream file("/proc/stat");
+  long long running = -1;
+  for (std::string line; std::getline(file, line);) {
+    if (std::sscanf(line.c_str(), "procs_running %lld", &running) == 1) break;
+  }
+  return running;
+}
+
 int64_t ownNs() {
   timespec t{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -52,6 +62,19 @@ int64_t ownNs() {
 }  // namespace
 
 Disturbance::Disturbance() : busyNs_(busyNs(allowed())), ownNs_(ownNs()), startNs_(nowNs()) {}
+
+double othersShareNow() {
+  constexpr int kLooks = 20;
+  const auto online = static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  double least = 1;
+  for (int look = 0; look < kLooks && least > 0; ++look) {
+    if (look > 0) usleep(1000);
+    const int64_t running = runningThreads();
+    if (running < 0) return 0;
+    least = std::min(least, std::clamp(static_cast<double>(running - 1) / online, 0.0, 1.0));
+  }
+  return least;
+}
 
 double Disturbance::share() const {
   const cpu_set_t set = allowed();

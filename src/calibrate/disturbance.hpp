@@ -19,4 +19,8 @@ class Disturbance {
   int64_t startNs_ = 0;
 };
 
+/// The part of the online processors that others than this thread have now, 0 to 1: the least of some looks within
+/// 20 ms, since ranks of the same job may just be starting.  By /proc/stat (proc(5)); 0 where the system does not tell.
+double othersShareNow();
+
 }  // namespace tutti

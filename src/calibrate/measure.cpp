@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/base/clock.hpp"
@@ -249,6 +250,24 @@ void shareChannels(const LinkProbes::Link& kind, Calibration* into) {
 
 }  // namespace
 
+namespace {
+
+/// `c` and what two cores show.  Nothing: other programs came and had more than `tooBusy` of the processors.
+std::optional<Calibration> withTwoCores(Calibration c, const LinkProbes& probes, int budgetMs, int64_t lastEnd,
+                                        double tooBusy) {
+  const Disturbance disturbance;
+  const int64_t end = std::min(nowNs() + budgetMs * kMs, lastEnd);
+  for (const LinkProbes::Link& kind : probes.links) measureMessages(kind, end, &c);
+  const int64_t streamEnd = std::min(nowNs() + budgetMs * kMs, lastEnd);
+  for (const LinkProbes::Link& kind : probes.links) measureStreams(kind, streamEnd, lastEnd, &c);
+  if (nowNs() < lastEnd) c.streamFromBytes = streamingPays(lastEnd);
+  c.complete = c.complete && nowNs() < lastEnd;
+  if (disturbance.share() > tooBusy) return {};
+  return c;
+}
+
+}  // namespace
+
 Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& kinds, const LinkProbes& probes,
                                int budgetMs, double tooBusy) {
   const Disturbance disturbance;
@@ -256,16 +275,10 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& 
   const int64_t lastEnd = nowNs() + 3 * budgetMs * kMs;
   for (const LinkProbes::Link& kind : probes.links) measureHere(kind, nowNs() + budgetMs * kMs, &c);
   measureMemory(&c);
-  if (disturbance.share() > tooBusy) {
-    c.complete = false;
-  } else {
-    const int64_t end = std::min(nowNs() + budgetMs * kMs, lastEnd);
-    for (const LinkProbes::Link& kind : probes.links) measureMessages(kind, end, &c);
-    const int64_t streamEnd = std::min(nowNs() + budgetMs * kMs, lastEnd);
-    for (const LinkProbes::Link& kind : probes.links) measureStreams(kind, streamEnd, lastEnd, &c);
-    if (nowNs() < lastEnd) c.streamFromBytes = streamingPays(lastEnd);
-    c.complete = c.complete && nowNs() < lastEnd;
-  }
+  std::optional<Calibration> more;
+  if (disturbance.share() <= tooBusy) more = withTwoCores(c, probes, budgetMs, lastEnd, tooBusy);
+  if (more) c = std::move(*more);
+  if (!more) c.complete = false;
   for (const LinkProbes::Link& kind : probes.links) shareChannels(kind, &c);
   c.times = 1;
   c.disturbed = disturbance.share();

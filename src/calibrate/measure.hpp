@@ -55,17 +55,13 @@ struct LinkProbes {
   Entry& at(const LinkProfile& link, Protocol protocol);
 };
 
-/// The part of this process's processors that other programs may have while messages between two cores are measured.
-inline constexpr double kTooBusy = 0.5;
-
 /// Measures what it can, and keeps the built-in figures of `kinds` for the rest.
 ///
 /// 1. One core alone: memory, and messages whose two ends one thread has. The least time of short pieces counts, which
-/// a
-///    busy machine does not change. All built-in figures of links are scaled by it (inProportion).
+///    a busy machine does not change. All built-in figures of links are scaled by it (inProportion).
 /// 2. Two cores: messages, streams of messages, and the size from which stores pass the cache (copies of up to 64 MiB;
 ///    the process's threshold stays). This part is left out if other programs had more than `tooBusy` of the
-///    processors.
+///    processors before it, and thrown away if they had meanwhile.
 ///
 /// Single messages may take `budgetMs` in all. No kind of link begins its streams after as much again. Everything ends
 /// after three times as much; a probe that has begun is waited for. A calibration that lacks something is not complete.

@@ -7,9 +7,11 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "src/calibrate/disturbance.hpp"
 #include "src/calibrate/local_exchange.hpp"
 #include "src/exec/plan.hpp"
 #include "transport/services.hpp"
@@ -17,7 +19,31 @@
 namespace tutti {
 namespace {
 
-// A rank that is bound to one core measures with both threads on it otherwise, which says nothing of its peers.
+/// Keeps this thread on its core while this lives.  On a busy machine the scheduler else brings both ends of a message
+/// to one core, and its turns are measured.
+class OnThisCore {
+ public:
+  OnThisCore() {
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    const int cpu = sched_getcpu();
+    if (cpu < 0 || cpu >= CPU_SETSIZE) return;
+    CPU_SET(static_cast<size_t>(cpu), &here);
+    bound_ = sched_getaffinity(0, sizeof before_, &before_) == 0 && sched_setaffinity(0, sizeof here, &here) == 0;
+  }
+  OnThisCore(const OnThisCore&) = delete;
+  OnThisCore& operator=(const OnThisCore&) = delete;
+  ~OnThisCore() {
+    if (bound_) (void)sched_setaffinity(0, sizeof before_, &before_);
+  }
+
+ private:
+  cpu_set_t before_ = {};
+  bool bound_ = false;
+};
+
+// A rank that is bound to one core measures with both threads on it otherwise, which says nothing of its peers.  A new
+// thread begins on the core of its maker, which OnThisCore keeps there.
 void leaveCore() {
   cpu_set_t others;
   CPU_ZERO(&others);
@@ -136,6 +162,7 @@ class ProbePair {
   double freshGBps() {
     streamMemory_->take();
     begin();
+    const OnThisCore stay;
     std::vector<double> us, alone;
     us.reserve(kRounds);
     std::jthread echo([&] {
@@ -153,6 +180,7 @@ class ProbePair {
   double streamGBps(size_t bytes, bool bothWays, bool direct) {
     streamMemory_->take();
     begin();
+    const OnThisCore stay;
     std::vector<double> gbps;
     gbps.reserve(kMostStreams);
     std::jthread echo([&] {
@@ -194,6 +222,7 @@ class ProbePair {
   double pingPongUs(size_t bytes, bool direct, int rounds, std::vector<std::byte>* oursCome,
                     std::vector<std::byte>* theirsCome) {
     begin();
+    const OnThisCore stay;
     std::vector<double> us;
     us.reserve(static_cast<size_t>(rounds));
     std::jthread echo([&] {
@@ -375,6 +404,47 @@ LinkProbes machineProbes(TransportTable table) {
     for (const bool oneProcess : {false, true}) add(*entry, oneProcess);
   }
   return probes;
+}
+
+std::optional<CoreDistance> measureCoreDistance(TransportTable table) {
+  for (const TransportEntry* entry : table) {
+    if (entry->links.empty() || !entry->sharesMemory()) continue;
+    const std::shared_ptr<ProbePair> pair = ProbePair::make(*entry, false, nullptr);
+    if (pair == nullptr || !pair->connect() || pair->inlineBytes() < kMessageSizes[0]) continue;
+    const double us = std::min(pair->aloneUs(kMessageSizes[0], false), pair->aloneUs(kMessageSizes[0], false));
+    if (us > 0) return CoreDistance{std::string(pair->link().key), us};
+  }
+  return {};
+}
+
+namespace {
+
+/// What `look` gave within the last minute.  Any thread.
+template <class T>
+class OnceAMinute {
+ public:
+  T operator()(const std::function<T()>& look) {
+    const std::lock_guard lock(mutex_);
+    if (!kept_ || nowNs() - sinceNs_ > 60'000 * kMs) {
+      kept_ = look();
+      sinceNs_ = nowNs();
+    }
+    return *kept_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<T> kept_;
+  int64_t sinceNs_ = 0;
+};
+
+}  // namespace
+
+MachineGlance glanceAtMachine(TransportTable table) {
+  static OnceAMinute<double> share;
+  static OnceAMinute<std::optional<CoreDistance>> distance;
+  return {[] { return share(othersShareNow); },
+          [table] { return distance([table] { return measureCoreDistance(table); }); }};
 }
 
 }  // namespace tutti

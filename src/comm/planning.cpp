@@ -65,7 +65,7 @@ Status addMeasurements(int nRanks, int timeoutMs, TransportTable table, PeerDesc
   const auto measure = [&](const MachineIdentity& of) -> Result<Calibration> {
     return measureCalibration(of, kinds, machineProbes(table), budgetMs);
   };
-  TUTTI_ASSIGN(const Calibration calibration, loadOrMeasure(machine, kinds, measure));
+  TUTTI_ASSIGN(const Calibration calibration, loadOrMeasure(machine, kinds, measure, glanceAtMachine(table)));
   descriptor->calibration = toText(calibration);
   Tuning tuning = keptTuning(machine);
   std::erase_if(tuning.sets, [&](const Tuning::Set& set) { return set.ranks.nRanks != nRanks; });

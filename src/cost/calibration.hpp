@@ -93,10 +93,13 @@ inline constexpr size_t kMostCalibrationBytes = 64 * 1024;
 
 // ---- The file.
 
-/// Where this machine's figures are kept: TUTTI_CALIBRATION, else ${XDG_CACHE_HOME:-~/.cache}/tutti/calibration-HASH,
-/// a file of its own for every version, since programs with an older library may run beside this one.
-/// Empty: nowhere (TUTTI_CALIBRATION=off, or there is no home, which is never made and said once at level info).
+/// Where this machine's figures are kept first: TUTTI_CALIBRATION, else
+/// ${XDG_CACHE_HOME:-~/.cache}/tutti/calibration-HASH, a file of its own for every version, since programs with an
+/// older library may run beside this one. Empty: nowhere (TUTTI_CALIBRATION=off, or there is no home, which is never
+/// made and said once at level info).
 std::string calibrationPath(const MachineIdentity& machine);
+/// Where those of the second placement of a virtual machine's cores are kept (loadOrMeasure()).  Empty: nowhere.
+std::string movedCalibrationPath(const MachineIdentity& machine);
 
 /// Errors: SystemError (cannot be read; missing files too), InvalidArgument (not a calibration, or of another machine).
 Result<Calibration> readCalibration(const std::string& path, const MachineIdentity& machine);
@@ -110,14 +113,37 @@ Calibration bestOf(const Calibration& a, const Calibration& b);
 /// Figures that are not complete, or that others disturbed more than this, are measured again by the programs that come
 /// later, ...
 inline constexpr double kMostDisturbed = 0.1;
-/// ... up to so often.
+/// ... up to so often, ...
 inline constexpr int kMostTimes = 8;
+/// ... but not while other programs have more than this part of the processors: messages between two cores would not be
+/// measured (src/calibrate/measure.hpp), as one busy loop on two processors makes streams seem a hundred times slower.
+inline constexpr double kTooBusy = 0.25;
+
+/// How far two cores are from each other.
+struct CoreDistance {
+  std::string key;  // LinkProfile::key of the messages that tell
+  double us = 0;    // LinkCost::aloneUs of the smallest one in line
+};
+/// Distances that differ by more than this are of different placements of a virtual machine's cores.
+inline constexpr double kSameDistance = 1.8;
+
+/// The machine as it is now; an empty function: not known.
+struct MachineGlance {
+  std::function<double()> othersShare;  // the part of the processors that other programs have, 0 to 1
+  std::function<std::optional<CoreDistance>()> coreDistance;
+};
 
 /// The figures to use: the file's, else what `measure` gives, which is then kept in the file; the best of both if the
 /// file's are to be measured again, as those are that lack one of `kinds`.  With TUTTI_CALIBRATION=off the built-in
 /// ones.  A file that is there but no good is warned about and measured again; one that cannot be written is warned
 /// about and done without.  Error: only measure's own.
+///
+/// Virtual machines have figures for two placements of their cores, each in a file of its own (calibrationPath(),
+/// movedCalibrationPath()): a hypervisor moves cores, and messages then take two to four times as long, or as short.
+/// The file is the one whose distance is now's.  A third placement takes the place of the second.  TUTTI_CALIBRATION
+/// names one file for all.
 Result<Calibration> loadOrMeasure(const MachineIdentity& machine, const LinkKinds& kinds,
-                                  const std::function<Result<Calibration>(const MachineIdentity&)>& measure);
+                                  const std::function<Result<Calibration>(const MachineIdentity&)>& measure,
+                                  const MachineGlance& now = {});
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // Calibration on disk.
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -55,6 +56,12 @@ std::string calibrationPath(const MachineIdentity& machine) {
   return cat(folder, "/tutti/calibration-", toHex(bytes.data(), bytes.size()));
 }
 
+std::string movedCalibrationPath(const MachineIdentity& machine) {
+  const bool oneFile = !configText("TUTTI_CALIBRATION").empty();
+  const std::string path = oneFile ? "" : calibrationPath(machine);
+  return path.empty() ? "" : cat(path, "-moved");
+}
+
 Result<Calibration> readCalibration(const std::string& path, const MachineIdentity& machine) {
   TUTTI_ASSIGN(const std::string text, readKeptFile(path, "calibration", kMostCalibrationBytes));
   auto parsed = parseCalibration(text);
@@ -72,33 +79,86 @@ Status writeCalibration(const std::string& path, const Calibration& calibration)
   return writeKeptFile(path, toText(calibration));
 }
 
+namespace {
+
+/// A file of figures, and those that are in it.
+struct KeptFigures {
+  std::string path;                    // empty: nowhere
+  std::optional<Calibration> figures;  // nothing: the file is missing or no good
+  bool lacking = false;                // a transport's, which are built-in figures then
+  bool good() const { return figures->complete && figures->disturbed <= kMostDisturbed; }
+};
+
+KeptFigures keptIn(const std::string& path, const MachineIdentity& machine, const LinkKinds& kinds) {
+  KeptFigures kept{path};
+  Result<Calibration> read = readCalibration(path, machine);
+  if (read.ok()) {
+    kept.lacking = addMissing(kinds, &*read);
+    kept.figures = std::move(*read);
+  } else if (access(path.c_str(), F_OK) == 0) {
+    TUTTI_WARN("plan", read.status().text(), "; measuring again");
+  }
+  return kept;
+}
+
+/// The distance of cores as `figures` have it; 0: not measured.
+double distanceIn(const Calibration& figures, const CoreDistance& now) {
+  const ProtocolCosts* costs = figures.find(now.key);
+  return costs == nullptr ? 0 : (*costs)[Protocol::Inline].aloneUs[0];
+}
+
+bool isOtherPlacement(const Calibration& figures, const CoreDistance& now) {
+  const double then = distanceIn(figures, now);
+  return then > 0 && now.us > 0 && std::max(then, now.us) > kSameDistance * std::min(then, now.us);
+}
+
+/// The figures of the cores' placement now, or where they are to be kept.
+KeptFigures keptOfPlacement(KeptFigures first, const MachineIdentity& machine, const LinkKinds& kinds,
+                            const MachineGlance& now) {
+  const std::string second = movedCalibrationPath(machine);
+  if (second.empty() || !first.figures || !first.good() || !now.coreDistance) return first;
+  const std::optional<CoreDistance> distance = now.coreDistance();
+  if (!distance || !isOtherPlacement(*first.figures, *distance)) return first;
+  TUTTI_INFO("plan", "messages between two cores take ", distance->us, " us, and took ",
+             distanceIn(*first.figures, *distance), " when ", first.path,
+             " was measured: the cores of a virtual machine have moved");
+  KeptFigures moved = keptIn(second, machine, kinds);
+  if (moved.figures && isOtherPlacement(*moved.figures, *distance)) moved.figures.reset();
+  return moved;
+}
+
+void sayWhyAgain(const KeptFigures& kept) {
+  if (kept.good()) {
+    TUTTI_INFO("plan", kept.path, " lacks figures of a transport; measuring again");
+  } else {
+    TUTTI_INFO("plan", "other programs had ", static_cast<int>(100 * kept.figures->disturbed),
+               " % of the processors while link costs were measured",
+               kept.figures->complete ? "" : ", and not all could be", "; measuring again");
+  }
+}
+
+}  // namespace
+
 Result<Calibration> loadOrMeasure(const MachineIdentity& machine, const LinkKinds& kinds,
-                                  const std::function<Result<Calibration>(const MachineIdentity&)>& measure) {
+                                  const std::function<Result<Calibration>(const MachineIdentity&)>& measure,
+                                  const MachineGlance& now) {
   if (configText("TUTTI_CALIBRATION") == "off") return defaultCalibration(machine, kinds);
-  const std::string path = calibrationPath(machine);
-  std::optional<Calibration> before;
-  if (!path.empty()) {
-    auto kept = readCalibration(path, machine);
-    const bool lacks = kept.ok() && addMissing(kinds, &*kept);
-    const bool good = kept.ok() && kept->complete && kept->disturbed <= kMostDisturbed;
-    if (!lacks && (good || (kept.ok() && kept->times >= kMostTimes))) return kept;
-    if (good) {
-      TUTTI_INFO("plan", path, " lacks figures of a transport; measuring again");
-      before = std::move(*kept);
-    } else if (kept.ok()) {
-      TUTTI_INFO("plan", "other programs had ", static_cast<int>(100 * kept->disturbed),
-                 " % of the processors while link costs were measured", kept->complete ? "" : ", and not all could be",
-                 "; measuring again");
-      before = std::move(*kept);
-    } else if (access(path.c_str(), F_OK) == 0) {
-      TUTTI_WARN("plan", kept.status().text(), "; measuring again");
-    }
+  const std::string first = calibrationPath(machine);
+  KeptFigures kept;
+  if (!first.empty()) {
+    kept = keptIn(first, machine, kinds);
+    const bool busy = kept.figures && now.othersShare && now.othersShare() > kTooBusy;
+    if (busy) return std::move(*kept.figures);
+    kept = keptOfPlacement(std::move(kept), machine, kinds, now);
+    if (kept.figures && !kept.lacking && (kept.good() || kept.figures->times >= kMostTimes))
+      return std::move(*kept.figures);
+    if (kept.figures) sayWhyAgain(kept);
   }
   TUTTI_ASSIGN(Calibration measured, measure(machine));
   measured.machine = machine;
-  if (before) measured = bestOf(*before, measured);
-  if (!path.empty()) {
-    if (const Status status = writeCalibration(path, measured); !status.ok()) {
+  if (kept.figures) measured = bestOf(*kept.figures, measured);
+  if (!kept.path.empty()) {
+    if (const Status status = writeCalibration(kept.path, measured); !status.ok()) {
       TUTTI_WARN("plan", "measured link costs are not kept: ", status.text());
     }
   }

@@ -1,5 +1,6 @@
 #include "src/cost/calibration.hpp"
 
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "src/base/clock.hpp"
 #include "src/calibrate/disturbance.hpp"
 #include "src/calibrate/measure.hpp"
+#include "src/calibrate/probes.hpp"
 #include "tests/support/temp_folder.hpp"
 #include "transport/shm/entry.hpp"
 #include "transport/table.hpp"
@@ -284,6 +286,82 @@ TEST_CASE("figures that other programs disturbed are measured again, and the bes
   complete = true;
   const auto whole = loadOrMeasure(kMachine, linkKinds(), measure);
   CHECK((whole->complete && whole->copyGBps == 10 && whole->times == 2));
+}
+
+TEST_CASE("while others have the processors, kept figures are used, and no measurement is counted") {
+  Scratch scratch;
+  setenv("TUTTI_CALIBRATION", cat(scratch.path(), "/figures").c_str(), 1);
+  int measured = 0;
+  const auto measure = [&](const MachineIdentity&) -> Result<Calibration> {
+    Calibration c = oddFigures();
+    c.times = 1;
+    c.complete = ++measured > 1;
+    return c;
+  };
+  double others = 1;
+  const MachineGlance now{[&] { return others; }, {}};
+  const auto load = [&] { return loadOrMeasure(kMachine, linkKinds(), measure, now); };
+  CHECK(!load()->complete);  // better than nothing
+  for (int i = 0; i < 2 * kMostTimes; ++i) CHECK(!load()->complete);
+  CHECK(measured == 1);
+  others = 0;
+  CHECK(load()->complete);
+  CHECK(measured == 2);
+}
+
+TEST_CASE("a virtual machine's cores that move have figures for both placements") {
+  Scratch scratch;
+  setenv("XDG_CACHE_HOME", scratch.path().c_str(), 1);
+  unsetenv("TUTTI_CALIBRATION");
+  int measured = 0;
+  CoreDistance distance{std::string(kShmThreads.key), 0.2};
+  const auto measure = [&](const MachineIdentity&) -> Result<Calibration> {
+    ++measured;
+    Calibration c = oddFigures();
+    c.at(kShmThreads, Protocol::Inline).aloneUs[0] = distance.us;
+    return c;
+  };
+  std::optional<CoreDistance> seen;
+  const MachineGlance now{[] { return 0.0; }, [&] { return seen; }};
+  const auto distanceLoaded = [&](std::optional<double> us) {
+    if (us) distance.us = *us;
+    seen = us ? std::optional(distance) : std::nullopt;
+    const auto loaded = loadOrMeasure(kMachine, linkKinds(), measure, now);
+    REQUIRE(loaded.ok());
+    return loaded->at(kShmThreads, Protocol::Inline).aloneUs[0];
+  };
+  CHECK(distanceLoaded(0.2) == 0.2);
+  CHECK(distanceLoaded(0.3) == 0.2);  // a mood
+  CHECK(measured == 1);
+  CHECK(distanceLoaded(0.6) == 0.6);
+  CHECK(measured == 2);
+  CHECK(distanceLoaded(0.21) == 0.2);  // both are kept
+  CHECK(distanceLoaded(0.62) == 0.6);
+  CHECK(distanceLoaded(std::nullopt) == 0.2);  // not known
+  CHECK(measured == 2);
+  CHECK(distanceLoaded(2) == 2);  // a third takes the second's place
+  CHECK(distanceLoaded(0.2) == 0.2);
+  CHECK(measured == 3);
+  CHECK(distanceLoaded(0.6) == 0.6);
+  CHECK(measured == 4);
+  // A file that the user names is the one for all.
+  setenv("TUTTI_CALIBRATION", calibrationPath(kMachine).c_str(), 1);
+  CHECK(distanceLoaded(2) == 0.2);
+  CHECK(measured == 4);
+}
+
+TEST_CASE("a glance at the machine sees others, and how far two cores are") {
+  const double others = othersShareNow();
+  CHECK((others >= 0 && others <= 1));
+  cpu_set_t before, after;
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  const std::optional<CoreDistance> distance = measureCoreDistance(transports());
+  REQUIRE(distance);
+  REQUIRE(sched_getaffinity(0, sizeof after, &after) == 0);
+  CHECK(CPU_EQUAL(&before, &after));  // it is bound to one core only meanwhile
+  CHECK(distance->us > 0);
+  const LinkProbes probes = machineProbes(transports());
+  CHECK(std::ranges::any_of(probes.links, [&](const LinkProbes::Link& link) { return link.key == distance->key; }));
 }
 
 TEST_CASE("other programs' part of the processors is seen") {
