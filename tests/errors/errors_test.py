@@ -20,7 +20,7 @@ INFO, EXAMPLE = str(BUILD / "tools/tutti-info"), str(BUILD / "examples/example_a
 CODES = SOURCE / "tests/golden/error_codes.txt"  # those of all releases; --update adds what is new
 PARTS = ("rank", "peer", "object", "reason", "remedy")
 FEWEST = 60
-MOST_EXPLAINED = 3  # messages whose remedy is in the explanation alone
+MOST_EXPLAINED = 1  # messages whose remedy is in the explanation alone
 
 HEAD = f"""# What users read of mistakes.  Written by tests/errors/errors_test.py --update; the lines under a message name its parts.
 """
