@@ -1,5 +1,6 @@
 #include "perf/common/options.hpp"
 
+#include <dlfcn.h>
 #include <getopt.h>
 
 #include <charconv>
@@ -289,6 +290,12 @@ ParsedOptions parseOptions(int argc, char** argv, bool reduces) {
   const Complaint c = checkTogether(o, reduces);
   if (!c.empty()) return refuse(c);
   return {std::move(o), 0, ""};
+}
+
+std::string memoryName(const Options& options) {
+  if (options.registration > 0) return "tuttiMemAlloc, registered";
+  const char* source = dlsym(RTLD_DEFAULT, "tuttiMallocFind") != nullptr ? "libtutti_malloc.so" : "malloc";
+  return options.adopt ? std::string(source) + ", registered" : source;
 }
 
 }  // namespace tutti::perf

@@ -59,6 +59,10 @@ ParsedOptions parseOptions(int argc, char** argv, bool reduces);
 /// "32M" -> 33554432; suffixes K, M, G, T are binary, fractions allowed ("1.5M").  Nothing on anything else.
 std::optional<size_t> parseSize(const std::string& text);
 
+/// Whose memory the buffers are: "malloc", "libtutti_malloc.so" where that is preloaded, either with ", registered"
+/// (--adopt), or "tuttiMemAlloc, registered" (-R).
+std::string memoryName(const Options& options);
+
 /// Bytes of every row of a sweep, smallest first.
 std::vector<size_t> sweepSizes(const Options& options);
 

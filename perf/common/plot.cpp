@@ -43,7 +43,7 @@ std::vector<PlotLine> linesOf(const std::vector<Row>& rows) {
   return lines;
 }
 
-std::string machineText(const std::vector<RankLine>& ranks) {
+std::string machineText(const std::vector<RankLine>& ranks, const Options& o) {
   std::set<std::string> hosts, processors;
   std::set<int> processes;
   for (const RankLine& r : ranks) {
@@ -54,17 +54,18 @@ std::string machineText(const std::vector<RankLine>& ranks) {
   std::string text = std::to_string(hosts.size()) + (hosts.size() == 1 ? " host" : " hosts");
   if (hosts.size() == 1) text += " (" + *hosts.begin() + ")";
   if (processors.size() == 1) text += ", " + *processors.begin();
-  return text + ", host memory";
+  return text + ", host memory of " + memoryName(o);
 }
 
 }  // namespace
 
-std::string plotSvg(const Collective& c, const std::vector<Row>& rows, const std::vector<RankLine>& ranks) {
+std::string plotSvg(const Collective& c, const Options& o, const std::vector<Row>& rows,
+                    const std::vector<RankLine>& ranks) {
   const std::vector<PlotLine> lines = linesOf(rows);
   const bool banded = std::any_of(lines.begin(), lines.end(), [](const PlotLine& l) { return !l.band.empty(); });
   return toSvg(
       {.title = std::string(c.name) + ", " + std::to_string(ranks.size()) + (ranks.size() == 1 ? " rank" : " ranks"),
-       .subtitle = machineText(ranks) + (banded ? "; lines: the mean; shaded: 8 of 10 calls" : ""),
+       .subtitle = machineText(ranks, o) + (banded ? "; lines: the mean; shaded: 8 of 10 calls" : ""),
        .valueName = "bus bandwidth",
        .unit = "GB/s",
        .logarithmic = true,

@@ -10,6 +10,7 @@
 namespace tutti::perf {
 
 /// Text of an SVG file; rows of size 0 are left out.
-std::string plotSvg(const Collective& c, const std::vector<Row>& rows, const std::vector<RankLine>& ranks);
+std::string plotSvg(const Collective& c, const Options& o, const std::vector<Row>& rows,
+                    const std::vector<RankLine>& ranks);
 
 }  // namespace tutti::perf

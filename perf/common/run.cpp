@@ -134,7 +134,8 @@ int Program::conclude(bool print) {
       ok = false;
     };
     write(options_.jsonPath, options_.jsonPath.empty() ? "" : jsonText(collective_, options_, record_));
-    write(options_.plotPath, options_.plotPath.empty() ? "" : plotSvg(collective_, record_.rows, record_.ranks));
+    write(options_.plotPath,
+          options_.plotPath.empty() ? "" : plotSvg(collective_, options_, record_.rows, record_.ranks));
   }
   return ok ? 0 : 1;
 }

@@ -98,7 +98,7 @@ std::string headerText(const Collective& c, const Options& o, const std::vector<
       "validation: %d graph: 0\n",
       o.threads, o.ranksPerThread, o.minBytes, o.maxBytes, factor ? o.stepFactor : o.stepBytes,
       factor ? "factor" : "bytes", o.warmup, o.iterations, o.aggregate, o.checks);
-  if (o.adopt) text += "# buffers: of malloc, registered\n";
+  if (const std::string memory = memoryName(o); memory != "malloc") text += "# buffers: of " + memory + "\n";
   if (o.fresh) text += "# data: written anew before each timed call, outside of the time\n";
   for (const std::string& note : o.notes) text += "# note: " + note + "\n";
   text += "#\n# Using devices\n";

@@ -121,7 +121,9 @@ void AbortState::tellChildren(const Status& why) {
 Status endWithParent(const Status& why) {
   constexpr std::string_view kParent = " that this one was split from";
   const std::string_view text = why.message();  // of an ancestor's end, where a child passes it on to its own
-  return text.ends_with(kParent) ? why : Status(why.code(), why.kind(), cat(text, kParent));
+  if (text.find(kParent) != std::string_view::npos) return why;
+  const size_t remedy = std::min(text.find(';'), text.size());
+  return Status(why.code(), why.kind(), cat(text.substr(0, remedy), kParent, text.substr(remedy)));
 }
 
 }  // namespace tutti

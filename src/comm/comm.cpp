@@ -57,8 +57,8 @@ void Comm::onFailure(const Failure& failure) {
 
 // The news of this communicator ends its children on every rank, those without this rank too.  Where a rank has freed
 // it, the children's own ranks hear of it.
-void Comm::endOnPurpose(std::string_view verb) {
-  const Status why = remoteError(ErrorCode::Aborted, "rank ", rank(), " has ", verb, " the communicator");
+void Comm::endOnPurpose(std::string_view verb, std::string_view remedy) {
+  const Status why = remoteError(ErrorCode::Aborted, "rank ", rank(), " has ", verb, " the communicator; ", remedy);
   abortState().end(why);
   abortState().endChildren(endWithParent(why));
   // The reason may be a parent's end, of which the others have yet to hear; a failure they have heard of.

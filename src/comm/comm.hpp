@@ -86,9 +86,9 @@ class Comm {
   Status failure() const { return watchdog_.failure(); }
   Deadline deadline() const { return watchdog_.deadline(); }
   /// End calls in flight here and on communicators that were split from this one, and tell the others.  Any thread.
-  void abort() { endOnPurpose("aborted"); }
+  void abort() { endOnPurpose("aborted", "its own messages say why"); }
   /// As abort, and the communicator can still be shrunk.
-  void revoke() { endOnPurpose("revoked"); }
+  void revoke() { endOnPurpose("revoked", "tuttiCommShrink makes one of the ranks that go on"); }
   /// Tell the other ranks what has ended this communicator here.  Any thread but a Session's.
   void tell(const Status& why) { control_->reportFailure({rank(), why, true}); }
 
@@ -104,7 +104,7 @@ class Comm {
   Comm(const CommSettings& settings, AbortState* abortState);
   AbortState& abortState() { return watchdog_.abortState(); }
   void onFailure(const Failure& failure);
-  void endOnPurpose(std::string_view verb);
+  void endOnPurpose(std::string_view verb, std::string_view remedy);
 
   CommSettings settings_;
   Watchdog watchdog_;  // before control_, whose thread reads its record

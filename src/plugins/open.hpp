@@ -29,7 +29,7 @@ Result<std::unique_ptr<Plugin>> openPlugin(std::string_view kind, std::string_vi
   if (plugin.empty() || plugin == "none") return std::unique_ptr<Plugin>();
   const auto refused = [&](const std::string& why) {
     return invalidUsage(ErrorCode::PluginLoad, variable, "=", plugin, ": ", why,
-                        ", or leave the variable unset to do without");
+                        "; name a plugin that can be used, or leave the variable unset to do without");
   };
   const Result<void*> library = loadPlugin(kind, plugin);
   if (!library.ok()) return refused(library.status().message());
@@ -41,7 +41,7 @@ Result<std::unique_ptr<Plugin>> openPlugin(std::string_view kind, std::string_vi
     Result<std::unique_ptr<Plugin>> opened = version.adapt(table, subject);
     return opened.ok() ? std::move(opened) : refused(opened.status().message());
   }
-  return refused(cat("is loaded, but exports none of ", symbols, "; take a release of it that does"));
+  return refused(cat("is loaded, but exports none of ", symbols));
 }
 
 }  // namespace tutti

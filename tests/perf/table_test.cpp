@@ -242,17 +242,17 @@ TEST_CASE("values are read with the unit that suits them") {
 
 TEST_CASE("a picture has the expected line and the band of what was measured") {
   Row row = exampleRow();
-  const std::string plain = plotSvg(kAllReduce, {row}, kRanks);
+  const std::string plain = plotSvg(kAllReduce, plainOptions(), {row}, kRanks);
   CHECK(plain.find("expected") != std::string::npos);
   CHECK(plain.find("<polygon") == std::string::npos);
   CHECK(plain.find("shaded") == std::string::npos);
   row.outOfPlace->spread.p10Us = row.outOfPlace->timeUs / 2;
   row.outOfPlace->spread.p90Us = row.outOfPlace->timeUs * 2;
-  const std::string banded = plotSvg(kAllReduce, {row}, kRanks);
+  const std::string banded = plotSvg(kAllReduce, plainOptions(), {row}, kRanks);
   CHECK(banded.find("<polygon") != std::string::npos);
   CHECK(banded.find("shaded: 8 of 10 calls") != std::string::npos);
   row.expected.reset();
-  CHECK(plotSvg(kAllReduce, {row}, kRanks).find("expected") == std::string::npos);
+  CHECK(plotSvg(kAllReduce, plainOptions(), {row}, kRanks).find("expected") == std::string::npos);
 }
 
 TEST_CASE("percentiles are values that so many of the calls did not exceed") {
@@ -265,13 +265,31 @@ TEST_CASE("percentiles are values that so many of the calls did not exceed") {
   CHECK(spreadOf({3}).p10Us == 3);
 }
 
+TEST_CASE("the header and the plot say what memory was measured") {
+  struct Row {
+    int registration;
+    bool adopt;
+    const char* memory;
+  };
+  const auto row = GENERATE(
+      values<Row>({{0, false, "malloc"}, {1, false, "tuttiMemAlloc, registered"}, {0, true, "malloc, registered"}}));
+  Options o = plainOptions();
+  o.registration = row.registration;
+  o.adopt = row.adopt;
+  CAPTURE(row.memory);
+  const std::string memory = std::string("of ") + row.memory;
+  const std::string header = headerText(kAllReduce, o, kRanks, 100);
+  CHECK(plotSvg(kAllReduce, o, {exampleRow()}, kRanks).find(", host memory " + memory + "<") != std::string::npos);
+  CHECK((header.find("# buffers: " + memory + "\n") != std::string::npos) == (o.adopt || o.registration > 0));
+}
+
 TEST_CASE("the plot is well formed, whatever the names") {
   std::vector<RankLine> ranks = kRanks;
   ranks[0].host = ranks[1].host = "a<b&c";
-  const std::string svg = plotSvg(kAllReduce, {exampleRow()}, ranks);
+  const std::string svg = plotSvg(kAllReduce, plainOptions(), {exampleRow()}, ranks);
   CHECK(svg.starts_with("<svg"));
   CHECK(svg.find("a&lt;b&amp;c") != std::string::npos);
   CHECK(svg.find("GB/s") != std::string::npos);
   CHECK(svg.find("nan") == std::string::npos);
-  CHECK(plotSvg(kAllReduce, {}, ranks).find("inf") == std::string::npos);
+  CHECK(plotSvg(kAllReduce, plainOptions(), {}, ranks).find("inf") == std::string::npos);
 }

@@ -27,7 +27,8 @@ int write(const Report& report) {
   if (!file) return fail(cat("cannot write ", report.options.out));
   size_t failed = 0;
   for (const CollectiveResult& c : report.collectives) failed += c.sizes.empty() ? 1 : 0;
-  std::printf("%s: %zu collectives on %d ranks", report.options.out.c_str(), report.collectives.size() - failed,
+  const size_t shown = report.collectives.size() - failed;
+  std::printf("%s: %zu %s on %d ranks", report.options.out.c_str(), shown, shown == 1 ? "collective" : "collectives",
               report.options.nRanks);
   std::printf(failed > 0 ? ", %zu failed\n" : "\n", failed);
   return failed > 0 ? 1 : 0;

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <optional>
 
-#include "src/base/log.hpp"
+#include "src/base/log_once.hpp"
 #include "transport/card_exchange.hpp"
 #include "transport/ncclnet/endpoint.hpp"
 #include "transport/ncclnet/entry.hpp"
@@ -113,7 +113,7 @@ NcclnetTransport::NcclnetTransport(StreamExchange& streams, int rank, const nccl
   } else if (options.plugins.empty() || options.plugins == "none") {
     TUTTI_DEBUG("ncclnet", "not used: ", plugin_.status().text());
   } else {
-    TUTTI_WARN("ncclnet", "not used: ", plugin_.status().text());
+    TUTTI_WARN_ONCE("ncclnet", "not used: ", plugin_.status().text());
   }
   if (device_ != nullptr) tryDevice();
 }

@@ -1,6 +1,6 @@
 #include "transport/ucx/transport.hpp"
 
-#include "src/base/log.hpp"
+#include "src/base/log_once.hpp"
 #include "transport/card_exchange.hpp"
 #include "transport/ucx/entry.hpp"
 
@@ -79,7 +79,7 @@ UcxTransport::UcxTransport(StreamExchange& streams, int rank, const ucx::Options
       worker_(ucx::Worker::create(options)),
       takesDevice_(device != nullptr && worker_.ok() && (*worker_)->takes(options.deviceMemory)) {
   if (!worker_.ok()) {
-    TUTTI_WARN("ucx", "not used: ", worker_.status().text());
+    TUTTI_WARN_ONCE("ucx", "not used: ", worker_.status().text());
     return;
   }
   TUTTI_INFO("ucx", (*worker_)->describe());

@@ -124,7 +124,8 @@ Result<std::vector<SocketAddress>> chooseAddresses(const std::vector<InterfaceAd
   }
   if (chosen.empty()) {
     return invalidUsage(ErrorCode::NoInterfaceMatches, "no network interface matches TUTTI_SOCKET_IFNAME='", names,
-                        "' and TUTTI_SOCKET_FAMILY='", family, "'; up are: ", describe(all));
+                        "' and TUTTI_SOCKET_FAMILY='", family,
+                        "'; name one that is up, or leave both unset; up are: ", describe(all));
   }
   const bool userOrder = !filter.names.empty() && !filter.exclude;
   const auto rank = [&](const InterfaceAddress& a) {

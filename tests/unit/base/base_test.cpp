@@ -1,9 +1,11 @@
 #include <catch2/catch.hpp>
 
 #include "src/base/config.hpp"
+#include "src/base/log_once.hpp"
 #include "src/base/nearest.hpp"
 #include "src/base/seldom.hpp"
 #include "src/base/text.hpp"
+#include "tests/support/said.hpp"
 
 using namespace tutti;
 
@@ -91,4 +93,16 @@ TEST_CASE("what goes on is said less and less often, with what was not said, and
   CHECK(seldom.due(20'000 * kSecond) == 1);
   CHECK(seldom.due(20'011 * kSecond) == 1);
   CHECK(seldom.due(20'022 * kSecond) == 0);
+}
+
+TEST_CASE("what all ranks of a process find alike is said once, and each reason by itself") {
+  const test::Said said;
+  for (int rank = 0; rank < 4; ++rank) {
+    TUTTI_WARN_ONCE("base", "not used: no such library");
+    TUTTI_WARN_ONCE("base", "not used: too old");
+  }
+  TUTTI_WARN_ONCE("text", "not used: too old");
+  CHECK(said.times("base: not used: no such library") == 1);
+  CHECK(said.times("base: not used: too old") == 1);
+  CHECK(said.times("text: not used: too old") == 1);
 }

@@ -43,7 +43,8 @@ TEST_CASE("the addresses to listen on are those a person would take") {
       {"ib,eth0", "inet", "10.2.0.7:0,10.0.0.7:0"},
       {"eth", "inet", "10.0.0.7:0,10.1.0.7:0"},
       {"=eth", "",
-       "no network interface matches TUTTI_SOCKET_IFNAME='=eth' and TUTTI_SOCKET_FAMILY=''; up are: "
+       "no network interface matches TUTTI_SOCKET_IFNAME='=eth' and TUTTI_SOCKET_FAMILY=''; name one that is up, or "
+       "leave both unset; up are: "
        "lo (127.0.0.1), lo ([::1]), docker0 (172.17.0.1), eth0 ([fe80::7]), eth0 ([fd00::7]), "
        "eth0 (10.0.0.7), eth1 (10.1.0.7), ib0 (10.2.0.7)"},
       {"=eth0", "inet", "10.0.0.7:0"},
@@ -99,7 +100,8 @@ TEST_CASE("a dial by another path begins with another address of the same kind, 
 TEST_CASE("a host with nothing but a loopback interface is a host") {
   CHECK(chosen({interface("lo", "127.0.0.1:1")}, "") == "127.0.0.1:0");
   CHECK(chosen({interface("lo", "127.0.0.1:1")}, "eth") ==
-        "no network interface matches TUTTI_SOCKET_IFNAME='eth' and TUTTI_SOCKET_FAMILY=''; up are: lo (127.0.0.1)");
+        "no network interface matches TUTTI_SOCKET_IFNAME='eth' and TUTTI_SOCKET_FAMILY=''; name one that is up, or "
+        "leave both unset; up are: lo (127.0.0.1)");
   CHECK(listInterfaces().ok());
 }
 
