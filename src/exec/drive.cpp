@@ -8,6 +8,7 @@
 #include "src/base/assert.hpp"
 #include "src/base/caught.hpp"
 #include "src/base/clock.hpp"
+#include "src/exec/spin_cost.hpp"
 #include "src/exec/time_slice.hpp"
 #include "src/exec/turn_cost.hpp"
 
@@ -66,11 +67,11 @@ Drive::Patience Drive::patienceOf(const WaitPolicy& policy) {
       if (policy.onStream && policy.streamsShareCores) {
         p = {0, 0, 0};
       } else {
-        p = policy.spin ? Patience{kAwakeNs, kAwakeNs, 0} : Patience{0, kAwakeNs, kYieldsBeforeSleep};
+        p = policy.spin ? Patience{kAwakeNs, kAwakeNs, 0, true} : Patience{0, kAwakeNs, kYieldsBeforeSleep};
       }
       break;
   }
-  if (policy.spinUs >= 0) p.spinNs = int64_t{policy.spinUs} * 1000;
+  if (policy.spinUs >= 0) p.spinNs = int64_t{policy.spinUs} * 1000, p.spinsByLoad = false;
   return p;
 }
 
@@ -89,6 +90,7 @@ void Drive::adapt() {
     patience_.spinNs = std::min(patience_.spinNs, p.spinNs);
     patience_.awakeNs = std::min(patience_.awakeNs, p.awakeNs);
     patience_.yields = std::max(patience_.yields, p.yields);
+    patience_.spinsByLoad = patience_.spinsByLoad || p.spinsByLoad;
   }
   if (patience_.awakeNs == 0) patience_.yields = 0;
 }
@@ -209,11 +211,12 @@ void Drive::round(bool looksSoon) {
 /// Waits a little.  False as long as that was not worth a look at the clock.
 bool Drive::wait(bool looksSoon) {
   ++rounds_;
-  if (idleNs_ < patience_.spinNs) {
+  const bool briefly = idleNs_ >= SpinCost::kBriefNs && spinsBriefly();
+  if (idleNs_ < patience_.spinNs && !briefly) {
     pauseCpu();
     return rounds_ % kPausesPerLook == 0;
   }
-  if (!mayYield() && sleep(looksSoon)) return true;
+  if ((briefly || !mayYield()) && sleep(looksSoon)) return true;
   yield();
   return rounds_ % kYieldsPerClock == 0;
 }
@@ -222,6 +225,13 @@ bool Drive::wait(bool looksSoon) {
 TurnCost& Drive::turnCost() {
   if (turns_ == nullptr) turns_ = &turnCostOfThread();
   return *turns_;
+}
+
+/// Whether a wait that has spun for a little is to sleep.
+bool Drive::spinsBriefly() {
+  if (!patience_.spinsByLoad) return false;
+  if (spins_ == nullptr) spins_ = &spinCostOfThread();
+  return spins_->briefly(nowNs());
 }
 
 bool Drive::mayYield() {

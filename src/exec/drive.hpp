@@ -2,10 +2,11 @@
 //
 // Waiting: spin with pause, then give the core away (sched_yield), then sleep until a peer rings.  With more ranks than
 // cores spinning only keeps the awaited rank from running, so it is left out; and beside other programs, which take a
-// slice of the core when it is given away, yielding is (turn_cost.hpp).  A communicator may ask for one of these
-// alone; where several are driven together, the one that leaves the core soonest decides.  Every wait looks at the
-// abort word and at the deadline, which counts from the task's own last progress, and not while the process itself is
-// stopped.  Nothing blocks: a task whose verdict is awaited holds up no other.
+// slice of the core when it is given away, yielding is (turn_cost.hpp).  Where others take slices from a thread that
+// spins it spins little and then sleeps (spin_cost.hpp).  A communicator may ask for one of these alone; where several
+// are driven together, the one that leaves the core soonest decides.  Every wait looks at the abort word and at the
+// deadline, which counts from the task's own last progress, and not while the process itself is stopped.  Nothing
+// blocks: a task whose verdict is awaited holds up no other.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@
 
 namespace tutti {
 
+class SpinCost;
 class TurnCost;
 
 /// How one communicator's tasks wait.
@@ -126,6 +128,7 @@ class Drive {
   bool wait(bool looksSoon);
   TurnCost& turnCost();
   bool mayYield();
+  bool spinsBriefly();
   bool sleep(bool looksSoon);
   void yield();
   void look();
@@ -143,6 +146,7 @@ class Drive {
     int64_t spinNs = kForEver;
     int64_t awakeNs = kForEver;  // spinning or yielding
     int64_t yields = 0;          // as many at least before it sleeps, unless others keep the core busy (turn_cost.hpp)
+    bool spinsByLoad = false;    // spins little where others want the core (spin_cost.hpp)
   } patience_;
   static Patience patienceOf(const WaitPolicy& policy);
   friend Result<Progress> stepBriefly(Task& task, TaskOwner& owner, const WaitPolicy& policy);
@@ -154,6 +158,7 @@ class Drive {
   int64_t yields_ = 0;
   int64_t yieldedNs_ = 0;        // what those that were timed have cost
   TurnCost* turns_ = nullptr;    // of the driving thread, which is always the same
+  SpinCost* spins_ = nullptr;    // likewise
   std::mutex sleeping_;          // guards the next
   Sleeper* prepared_ = nullptr;  // peers have been told to ring; changed by the driving thread alone
 };

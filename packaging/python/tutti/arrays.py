@@ -198,7 +198,7 @@ def buffer_of(array, writable):
     else:
         buffer = _of_protocol(array)
     if writable and not buffer.writable:
-        _refuse(array, "is read-only, and the call writes into it")
+        _refuse(array, "is read-only, and the call writes into it: pass a writable array, such as numpy.empty_like(it)")
     return buffer
 
 

@@ -14,6 +14,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/pending.hpp"
+#include "src/exec/spin_cost.hpp"
 #include "tests/support/fork.hpp"
 
 using namespace tutti;
@@ -129,6 +130,7 @@ TEST_CASE("a wait stays awake for as long as its communicator wants") {
                                          {TUTTI_WAIT_BLOCK, true, -1, 0},
                                          {TUTTI_WAIT_BLOCK, true, 5000, 5 * kMs}}));
   CAPTURE(row.mode, row.spin, row.spinUs);
+  spinCostOfThread() = SpinCost([] { return std::optional<int64_t>(); });  // whatever else runs
   CountingSleeper sleeper;
   Sleeper* const sleepers[] = {&sleeper};
   const int64_t start = nowNs();
@@ -146,6 +148,25 @@ TEST_CASE("a wait stays awake for as long as its communicator wants") {
   } else {
     CHECK(sleeper.firstNs - start >= row.awakeNs);
   }
+}
+
+TEST_CASE("a thread whose core others want spins little") {
+  int64_t now = nowNs() - SpinCost::kBetweenLooksNs;
+  SpinCost spins([&] { return std::optional(now); });  // it never had the core
+  CHECK(!spins.briefly(now));
+  now = nowNs() + 1000 * kMs;  // so that it holds for the whole test
+  REQUIRE(spins.briefly(now));
+  std::swap(spins, spinCostOfThread());
+  CountingSleeper sleeper;
+  Sleeper* const sleepers[] = {&sleeper};
+  int steps = 0;
+  BlockedUntil task([&] { return ++steps, sleeper.sleeps > 0; });
+  Owner owner;
+  DrivenTask driven{.task = &task, .owner = &owner, .policy = {.timeoutMs = 30'000}, .sleepers = sleepers};
+  drive({&driven, 1});
+  std::swap(spins, spinCostOfThread());
+  CHECK(driven.result.ok());
+  CHECK(steps < 15'000);  // some hundreds in 10 us, fifty thousand in the 2 ms of a thread that is alone
 }
 
 TEST_CASE("of communicators that wait together the one that leaves the core soonest decides") {

@@ -1,0 +1,56 @@
+// When a thread that spins finds that others want its core.
+#include "src/exec/spin_cost.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace tutti;
+
+namespace {
+
+constexpr int64_t kLook = SpinCost::kBetweenLooksNs;
+
+struct Thread {
+  std::optional<int64_t> delay = 0;
+  int64_t now = 1'000'000'000;
+  int looks = 0;
+  SpinCost cost{[this] { return ++looks, delay; }};
+
+  /// After `ns`, for a part of which it had no core.
+  bool after(int64_t ns, int64_t delayed) {
+    now += ns;
+    if (delay) *delay += delayed;
+    return cost.briefly(now);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a thread that is kept from its core spins little, until it is not any more") {
+  Thread thread;
+  CHECK(!thread.after(kLook, kLook));  // from here on the delay is known
+  CHECK(!thread.after(kLook, kLook / SpinCost::kDelayedPart - 1));
+  CHECK(thread.after(kLook, kLook / SpinCost::kDelayedPart));
+  CHECK(thread.after(kLook, kLook / 2));
+  CHECK(!thread.after(kLook, 1000));
+}
+
+TEST_CASE("between two looks what the first has found holds") {
+  Thread thread;
+  CHECK(!thread.after(kLook, 0));
+  CHECK(thread.after(kLook, kLook / 2));
+  for (int64_t ns = 0; ns < kLook - 1; ns += kLook / 10) CHECK(thread.after(ns == 0 ? 0 : kLook / 10, 0));
+  CHECK(thread.looks == 2);
+}
+
+TEST_CASE("what counts is the part of the time since the last look, however long that was") {
+  Thread thread;
+  CHECK(!thread.after(kLook, 0));
+  CHECK(!thread.after(100 * kLook, kLook));
+  CHECK(thread.after(100 * kLook, 50 * kLook));
+}
+
+TEST_CASE("where the system does not tell who had the core threads spin on") {
+  Thread thread;
+  thread.delay.reset();
+  for (int i = 0; i < 10; ++i) CHECK(!thread.after(kLook, kLook));
+}
