@@ -227,11 +227,11 @@ TurnCost& Drive::turnCost() {
   return *turns_;
 }
 
-/// Whether a wait that has spun for a little is to sleep.
+/// Whether a wait that has spun for a little is to sleep; looks at the clock as seldom as wait().
 bool Drive::spinsBriefly() {
   if (!patience_.spinsByLoad) return false;
   if (spins_ == nullptr) spins_ = &spinCostOfThread();
-  return spins_->briefly(nowNs());
+  return rounds_ % kPausesPerLook == 1 ? spins_->briefly(nowNs()) : spins_->shared();
 }
 
 bool Drive::mayYield() {

@@ -27,6 +27,8 @@ class SpinCost {
       look(nowNs);
     return shared_;
   }
+  /// What briefly() gave last.
+  bool shared() const { return shared_; }
 
   static constexpr int64_t kBriefNs = 10'000;
   /// The core is shared if the thread was kept from it for such a part of the time between two looks.
