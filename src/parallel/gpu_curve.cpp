@@ -11,13 +11,19 @@ namespace {
 
 // Multiprocessors and peaks: NVIDIA's data sheets.  Sustained: A100 Azure's AI benchmarking guide (2024, fp16), H100
 // and B200 stas00/ml-engineering's best of all shapes (2026).  Memory: copies, Azure's guide; B200 what products of
-// XLA's tables (2025) reach.
+// XLA's tables (2025) reach.  Blocks: channels of NCCL's ring in a node (tools/nccl_model; logs of nccl-tests#143).
+// Casts: Hopper multiplies rows by rows alone and needs operands in both orders, Blackwell does not (Transformer
+// Engine's guide, "Handling transposes").
+// Attention: FlashAttention 2, causal, 8192 tokens, forward and backward, Azure's guide (B200: its GB200).
 constexpr GpuCurve kCurves[] = {
-    {tuttiGpuA100, 108, {312e12, 0}, {257e12, 0}, 1.61e12},
-    {tuttiGpuH100, 132, {989e12, 1979e12}, {795e12, 1403e12}, 2.9e12},
-    {tuttiGpuH200, 132, {989e12, 1979e12}, {795e12, 1453e12}, 4.01e12},
-    {tuttiGpuB200, 148, {2250e12, 4500e12}, {1745e12, 3433e12}, 6.5e12},
+    {tuttiGpuA100, 108, {312e12, 0}, {257e12, 0}, 1.61e12, 2.04e12, 400, 24, 179.5e12, 0},
+    {tuttiGpuH100, 132, {989e12, 1979e12}, {795e12, 1403e12}, 2.9e12, 3.35e12, 700, 24, 327.9e12, 4},
+    {tuttiGpuH200, 132, {989e12, 1979e12}, {795e12, 1453e12}, 4.01e12, 4.8e12, 700, 24, 329.3e12, 4},
+    {tuttiGpuB200, 148, {2250e12, 4500e12}, {1745e12, 3433e12}, 6.5e12, 8e12, 1000, 32, 373.9e12, 3},
 };
+
+// The same chip at 300 and 400 W sustains 252.9 and 271.2 TFLOP/s: A100 PCIe and SXM (stas00/ml-engineering, 2026).
+const double kRateByPower = std::log(271.2 / 252.9) / std::log(400.0 / 300);
 
 // Fitted on 375 bf16 products of an H100 (XLA, matmul_interpolator_data.h, 2025), where they are off by 5 % in the
 // mean; B200 by its data sheet with these: 7 %.
@@ -34,6 +40,27 @@ constexpr double kCuts[] = {1, 2, 4, 8};
 const GpuCurve* curveOf(int gpu) {
   const auto* found = std::find_if(std::begin(kCurves), std::end(kCurves), [&](auto& c) { return c.gpu == gpu; });
   return found == std::end(kCurves) ? nullptr : found;
+}
+
+std::optional<GpuCurve> curveOf(const tuttiMachine_t& machine) {
+  const GpuCurve* known = curveOf(machine.gpu);
+  if (known == nullptr) return std::nullopt;
+  GpuCurve gpu = *known;
+  if (machine.watts > 0) {
+    for (double& rate : gpu.sustained) rate *= std::pow(machine.watts / gpu.watts, kRateByPower);
+  }
+  if (machine.attentionFlops > 0) gpu.attention = machine.attentionFlops;
+  if (machine.memoryBandwidth > 0) gpu.memory *= machine.memoryBandwidth / gpu.sheet;
+  return gpu;
+}
+
+GpuCurve besideCollective(const GpuCurve& gpu) {
+  GpuCurve left = gpu;
+  left.multiprocessors -= gpu.blocks;
+  const double part = left.multiprocessors / gpu.multiprocessors;
+  for (double& rate : left.peak) rate *= part;
+  left.attention *= part;
+  return left;  // what power sustains stays: the others' clocks rise
 }
 
 double productSeconds(const GpuCurve& gpu, int elementBytes, const ProductShape& p) {

@@ -1,5 +1,6 @@
 #include "src/parallel/layer_time.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "src/parallel/model_parameters.hpp"
@@ -7,15 +8,24 @@
 namespace tutti::parallel {
 namespace {
 
+bool byBlocks(const tuttiModelShape_t& m) { return m.keyBlock < m.sequence; }
+
 struct Pass {
   double forward = 0, backward = 0;
   void add(const Pass& p) { forward += p.forward, backward += p.backward; }
 };
 
-/// y = x w: forward, and backward's two products of the same numbers.
+/// Of what turns 16-bit operands into 8-bit ones.
+double castSeconds(const GpuCurve& gpu, int bytes, double elements) {
+  return bytes == 1 ? elements * gpu.castBytes / gpu.memory : 0;
+}
+
+/// y = x w: forward, and backward's two products of the same numbers.  w is cast once a step, which is left out.
 Pass passOf(const GpuCurve& gpu, int bytes, const ProductShape& p) {
-  return {productSeconds(gpu, bytes, p),
-          productSeconds(gpu, bytes, {p.m, p.k, p.n, p.count}) + productSeconds(gpu, bytes, {p.k, p.n, p.m, p.count})};
+  const double backward =
+      productSeconds(gpu, bytes, {p.m, p.k, p.n, p.count}) + productSeconds(gpu, bytes, {p.k, p.n, p.m, p.count});
+  return {productSeconds(gpu, bytes, p) + castSeconds(gpu, bytes, p.m * p.k * p.count),
+          backward + castSeconds(gpu, bytes, p.m * p.n * p.count)};
 }
 
 /// The operations between products go at the speed of memory.  Every byte that backward needs is written and read in
@@ -25,14 +35,15 @@ Pass betweenProducts(const GpuCurve& gpu, double keptBytes) {
   return {forward, 2 * forward};
 }
 
-/// Attention's scores, and values by them.  With blocks of keys (keyBlock) neither leaves the multiprocessors, and both
-/// are as fast as the longer of the two products; whole scores go through memory.
+/// Attention's scores, and values by them.  With blocks of keys (keyBlock) neither leaves the multiprocessors, and
+/// backward, which computes the scores again, has five products to forward's two; whole scores go through memory.
 Pass attentionPass(const GpuCurve& gpu, const tuttiModelShape_t& m, const tuttiLayout_t& l) {
   const double own = m.sequence / l.cp, keys = m.visible * m.sequence, width = m.hidden / m.heads;
   const double heads = m.heads / l.tp * l.microBatch;
-  if (m.keyBlock < m.sequence) {
-    const double one = productSeconds(gpu, 2, {own, width, keys, heads, true});
-    return {2 * one, 4 * one};
+  if (byBlocks(m)) {
+    const double product = 2 * own * keys * width * heads / gpu.attention;
+    const double one = std::max(product, productSeconds(gpu, 2, {own, width, keys, heads, true}));
+    return {2 * one, 5 * one};
   }
   Pass pass = passOf(gpu, 2, {own, keys, width, heads});
   pass.add(passOf(gpu, 2, {own, width, keys, heads}));
@@ -58,20 +69,23 @@ LayerTime layerTime(const GpuCurve& gpu, int bytes, const tuttiModelShape_t& m, 
     products.push_back({tokens, h, width / t});
   }
   for (const ProductShape& product : products) pass.add(passOf(gpu, bytes, product));
+  const double matrices = pass.forward;
   const double kept = l.sequenceParallel != 0 ? 34 / t : 10 + 24 / t;
   pass.add(betweenProducts(gpu, kept * tokens * h));
+  const double besideAttention = pass.forward;
   const Pass attention = attentionPass(gpu, m, l);
   pass.add(attention);
   LayerTime time{pass.forward, pass.backward, 0, attention.forward};
   if (l.recompute == tuttiRecomputeFull) time.again = time.forward;
-  if (l.recompute == tuttiRecomputeSelective) time.again = time.attention;
+  if (l.recompute == tuttiRecomputeSelective && !byBlocks(m)) time.again = time.attention;
+  if (l.recompute == tuttiRecomputeAlternate) time.again = besideAttention - matrices / 2;
   return time;
 }
 
-double headSeconds(const GpuCurve& gpu, int bytes, const tuttiModelShape_t& m, const tuttiLayout_t& l) {
+double headSeconds(const GpuCurve& gpu, const tuttiModelShape_t& m, const tuttiLayout_t& l) {
   if (m.vocabulary <= 0) return 0;
   const double tokens = m.sequence / l.cp * l.microBatch;
-  const Pass pass = passOf(gpu, bytes, {tokens, m.vocabulary / l.tp, m.hidden});
+  const Pass pass = passOf(gpu, 2, {tokens, m.vocabulary / l.tp, m.hidden});
   const Pass losses = betweenProducts(gpu, 4 * tokens * m.vocabulary / l.tp);
   return pass.forward + pass.backward + losses.forward + losses.backward;
 }

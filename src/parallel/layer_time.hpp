@@ -15,8 +15,9 @@ struct LayerTime {
 
 LayerTime layerTime(const GpuCurve& gpu, int elementBytes, const tuttiModelShape_t& m, const tuttiLayout_t& l);
 
-/// Forward and backward of the head, of a micro-batch, on the ranks that have it.
-double headSeconds(const GpuCurve& gpu, int elementBytes, const tuttiModelShape_t& m, const tuttiLayout_t& l);
+/// Forward and backward of the head, of a micro-batch, on the ranks that have it.  Its elements have 16 bits: programs
+/// leave it out of fp8 (torchao's convert_to_float8_training, Transformer Engine).
+double headSeconds(const GpuCurve& gpu, const tuttiModelShape_t& m, const tuttiLayout_t& l);
 
 /// A step of the optimizer: it reads gradients and states and writes states and values.
 double optimizerSeconds(const GpuCurve& gpu, const tuttiLayout_t& l, const tuttiLayoutCost_t& cost);

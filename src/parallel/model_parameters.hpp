@@ -29,6 +29,7 @@ inline double recomputed(const tuttiModelShape_t& m, int recompute) {
   const double attention = attentionShare(m);
   const double again = recompute == tuttiRecomputeFull        ? 1 + attention
                        : recompute == tuttiRecomputeSelective ? attention
+                       : recompute == tuttiRecomputeAlternate ? 0.5
                                                               : 0;
   return again / (1 + attention + headShare(m));
 }

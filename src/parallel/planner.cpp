@@ -14,6 +14,8 @@ double perLayer(const tuttiModelShape_t& m, const tuttiLayout_t& l) {
   const double sbh = m.sequence / l.cp * l.microBatch * m.hidden, t = l.tp;  // scores, too: of own queries, all keys
   const bool cut = l.sequenceParallel != 0;
   if (l.recompute == tuttiRecomputeFull) return 2 * sbh / (cut ? t : 1);
+  // Of 2 bytes each: the input, attention's result, and half of what products give (q, k, v, h, 4h, h).
+  if (l.recompute == tuttiRecomputeAlternate) return sbh * (cut ? 13 / t : 4 + 9 / t);
   const double scores = l.recompute == tuttiRecomputeNone ? 5 * m.heads * m.sequence / m.hidden : 0;
   return cut ? sbh / t * (34 + scores) : sbh * (10 + 24 / t + scores / t);
 }
@@ -40,7 +42,7 @@ void checkShapes(const tuttiModelShape_t& m, const tuttiLayout_t& l) {
           m.keyBlock, " keys");
   require(m.visible > 0 && m.visible <= 1, "attention computes a part of ", m.visible, " of its scores; above 0, to 1");
   require(l.zero >= 0 && l.zero <= 3, "there is no stage ", l.zero);
-  require(l.recompute >= tuttiRecomputeNone && l.recompute <= tuttiRecomputeFull, "recompute is ", l.recompute);
+  require(l.recompute >= tuttiRecomputeNone && l.recompute <= tuttiRecomputeAlternate, "recompute is ", l.recompute);
 }
 
 }  // namespace

@@ -155,14 +155,23 @@ Memory memoryOf(Search& s, const tuttiPlan_t& p) {
 }
 
 /// Of a rank in a step.
-double computeMsOf(const Search& s, const tuttiPlan_t& p) {
+double computeMsOn(const GpuCurve& gpu, const Search& s, const tuttiPlan_t& p) {
   const tuttiLayout_t& l = p.layout;
-  const GpuCurve* gpu = curveOf(s.machine.gpu);
-  if (gpu == nullptr) return flopsOf(s, l.recompute) / s.machine.ranks / s.machine.flops * 1e3;
-  const double layer = layerTime(*gpu, s.machine.elementBytes, s.model, l).whole();
-  const double head = headSeconds(*gpu, s.machine.elementBytes, s.model, l);
-  const double microBatch = (layer * s.model.layers + head) / l.pp;
-  return (l.microBatches * microBatch + optimizerSeconds(*gpu, l, p.cost)) * 1e3;
+  const double layer = layerTime(gpu, s.machine.elementBytes, s.model, l).whole();
+  const double microBatch = (layer * s.model.layers + headSeconds(gpu, s.model, l)) / l.pp;
+  return (l.microBatches * microBatch + optimizerSeconds(gpu, l, p.cost)) * 1e3;
+}
+
+double computeMsOf(const Search& s, const tuttiPlan_t& p) {
+  if (const auto gpu = curveOf(s.machine)) return computeMsOn(*gpu, s, p);
+  return flopsOf(s, p.layout.recompute) / s.machine.ranks / s.machine.flops * 1e3;
+}
+
+/// How much longer a rank computes because collectives of hiddenMs run beside it and take multiprocessors.
+double sharedMsOf(const Search& s, const tuttiPlan_t& p, double hiddenMs) {
+  const auto gpu = curveOf(s.machine);
+  if (!gpu || hiddenMs <= 0) return 0;
+  return hiddenMs * (1 - p.computeMs / computeMsOn(besideCollective(*gpu), s, p));
 }
 
 /// slowdown: of the layout's Division.
@@ -198,6 +207,7 @@ void measure(Search& s, tuttiPlan_t& p, double slowdown) {
   const double hidden = std::min(beside, s.machine.overlap * p.dpMs * (1 - 1 / std::max(1.0, layersHere)));
   p.exposedMs = p.dpMs - hidden;
   if (replicas == 1) p.exposedMs = 0;
+  p.computeMs += sharedMsOf(s, p, replicas == 1 ? 0 : hidden);
   p.unevenMs = p.computeMs * (slowdown - 1);
   p.stepMs = p.computeMs + p.tpMs + p.cpMs + p.epMs + p.ppMs + p.bubbleMs + p.exposedMs + p.unevenMs;
   // 80 % of the bandwidth where latencies are a fifth of the time.
@@ -338,6 +348,8 @@ Search checked(const tuttiModelShape_t* model, const tuttiMachine_t* machine, in
   require(batch >= 1, "a batch of ", batch);
   const GpuCurve* gpu = curveOf(m.gpu);
   require(m.gpu == tuttiGpuUnknown || gpu != nullptr, "there is no tuttiGpu_t ", m.gpu);
+  require(m.watts >= 0 && m.memoryBandwidth >= 0 && m.attentionFlops >= 0, "a limit of ", m.watts, " W, memory of ",
+          m.memoryBandwidth, " bytes per second, attention of ", m.attentionFlops, " operations per second");
   require(m.elementBytes == 1 || m.elementBytes == 2, "products' elements have ", m.elementBytes, " bytes; 1 or 2");
   require(gpu == nullptr || gpu->peak[m.elementBytes == 1 ? 1 : 0] > 0, "these GPUs multiply no elements of 1 byte");
   for (int r = 0; r < m.ranks; ++r) require(s.speedOf(r) > 0, "rank ", r, " has speed ", s.speedOf(r));

@@ -229,7 +229,8 @@ ROWS = {
     },
     "tutti-plan": {
         "--table": [Differs("--table", name, base=[]) for name in 
-                    ("sequence", "zero", "bubble", "days", "recompute", "utilization", "ring", "gather", "runs", "zero-runs", "llama", "guides")] + [
+                    ("sequence", "zero", "zero++", "bubble", "dualpipe", "days", "recompute", "utilization", "ring", "context", "gather", "servers",
+                     "runs", "zero-runs", "llama", "long", "nemo", "strong", "guides")] + [
             Refused("--table", "x", base=[], says="--table x: there are")],
         "--run": [Differs("--run", "22b-full", base=[]), Refused("--run", "x", base=[], says="--run x: there are 22b-full")],
         "--layout": [Differs("--layout", "tp2,pp2,dp4,micro2,zero1", pattern="memory of the fullest"),
@@ -238,6 +239,9 @@ ROWS = {
         "--gpu": [Differs("--gpu", "h100"), Refused("--gpu", "x", says="--gpu x: products are known of")],
         "--element-bytes": [Differs("--element-bytes", "1", base=BASE["tutti-plan"] + ["--gpu", "h100"]),
                             Refused("--gpu", "a100", "--element-bytes", "1", says="no elements of 1 byte")],
+        "--watts": [Differs("--watts", "300", base=BASE["tutti-plan"] + ["--gpu", "h100"]), Refused("--watts", "x", says="--watts x: that is no number")],
+        "--memory-bandwidth": [Differs("--memory-bandwidth", "1e12", base=BASE["tutti-plan"] + ["--gpu", "h100"])],
+        "--attention-flops": [Differs("--attention-flops", "1e13", base=BASE["tutti-plan"] + ["--gpu", "h100"])],
         "--layers": [Refused("--layers", "x", says="--layers x: that is no number")],
         "--experts": [Differs("--experts", "8", "--expert-width", "512", "--choices", "2")],
         "--memory": [Differs("--memory", "4e9")],

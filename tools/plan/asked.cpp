@@ -58,6 +58,9 @@ std::map<std::string, double*> numbersOf(AskedPlan& a, Numbers& n) {
           {"--per-node", &n.perNode},
           {"--flops", &a.machine.flops},
           {"--element-bytes", &n.elementBytes},
+          {"--watts", &a.machine.watts},
+          {"--attention-flops", &a.machine.attentionFlops},
+          {"--memory-bandwidth", &a.machine.memoryBandwidth},
           {"--memory", &a.machine.memory},
           {"--node-bandwidth", &a.machine.nodeBandwidth},
           {"--node-latency-us", &a.machine.nodeLatencyUs},
@@ -100,6 +103,8 @@ tuttiLayout_t parseLayout(const std::string& text) {
   tuttiLayout_t l = TUTTI_LAYOUT_INITIALIZER;
   const std::map<std::string, int*> numbers = {{"tp", &l.tp}, {"cp", &l.cp},         {"ep", &l.ep},    {"pp", &l.pp},
                                                {"dp", &l.dp}, {"chunks", &l.chunks}, {"zero", &l.zero}};
+  const std::map<std::string, int> kinds = {
+      {"selective", tuttiRecomputeSelective}, {"full", tuttiRecomputeFull}, {"alternate", tuttiRecomputeAlternate}};
   for (const std::string& word : partsOf(text)) {
     const auto [name, number] = wordOf(word);
     if (const auto found = numbers.find(name); found != numbers.end() && number >= 0) {
@@ -108,12 +113,12 @@ tuttiLayout_t parseLayout(const std::string& text) {
       l.microBatch = number;
     } else if (word == "sequence") {
       l.sequenceParallel = 1;
-    } else if (word == "selective" || word == "full") {
-      l.recompute = word == "full" ? tuttiRecomputeFull : tuttiRecomputeSelective;
+    } else if (const auto recompute = kinds.find(word); recompute != kinds.end()) {
+      l.recompute = recompute->second;
     } else {
       throw std::invalid_argument(
           "--layout " + word +
-          ": there are tpN, cpN, epN, ppN, dpN, chunksN, zeroN, microN, sequence, selective, full");
+          ": there are tpN, cpN, epN, ppN, dpN, chunksN, zeroN, microN, sequence, selective, full, alternate");
     }
   }
   return l;

@@ -12,11 +12,12 @@ namespace {
 struct Cluster {
   int gpu;
   double memory, nodeBandwidth, bandwidth;
+  double watts = 0, memoryBandwidth = 0;  // where they are not the generation's own
 };
 constexpr Cluster kSelene = {tuttiGpuA100, 80e9, 12 * 20e9, 24e9};  // DGX A100, 8 x 200 Gbit/s
 constexpr Cluster kA100 = {tuttiGpuA100, 40e9, 12 * 20e9, 24e9};
 constexpr Cluster kH100 = {tuttiGpuH100, 80e9, 18 * 20.6e9, 48e9};  // DGX H100, 8 x 400 Gbit/s
-constexpr Cluster kGrandTeton = {tuttiGpuH100, 96e9, 18 * 20.6e9, 48e9};
+constexpr Cluster kGrandTeton = {tuttiGpuH100, 96e9, 18 * 20.6e9, 48e9, 500, 2.4e12};
 
 struct Run {
   const char* name;
@@ -70,24 +71,71 @@ constexpr Run kRuns[] = {
      false, 46.44e9, 8, 2, 8, 2, 21504},
 };
 
-struct TokenRun {
+/// Shapes of models whose runs are published as tokens a second.  SwiGLU's three products count as two.
+struct Shape {
   const char* name;
-  double layers, hidden, heads, parameters;
+  double layers, hidden, heads, kvHeads, parameters, sequence, vocabulary;
+};
+constexpr Shape kLlama8 = {"8B", 32, 4096, 32, 8, 6.98e9, 8192, 128256};
+constexpr Shape kLlama70 = {"70B", 80, 8192, 64, 8, 68.45e9, 8192, 128256};
+constexpr Shape kLlama405 = {"405B", 126, 16384, 128, 8, 401.65e9, 8192, 128256};
+
+struct TokenRun {
+  Shape shape;
   int batch, elementBytes;
   const char* layout;
   double tokens;  // published, a second and GPU
 };
 
-/// pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md: Llama 3.1 with torch.compile, 8192 tokens, FSDP as
-/// zero3; with pipelines gradients alone are cut.
+/// pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md: Llama 3.1 with torch.compile, FSDP as zero3; with
+/// pipelines gradients alone are cut.  `alternate` is that program's selective recomputation.  Its micro-batches are as
+/// many as there are stages, unless it is told otherwise (torchtitan/parallelisms/pipelining_utils.py).
 constexpr TokenRun kLlamaRuns[] = {
-    {"8B", 32, 4096, 32, 6.98e9, 16, 2, "dp8,zero3,micro2,selective", 6667},
-    {"8B fp8", 32, 4096, 32, 6.98e9, 16, 1, "dp8,zero3,micro2,selective", 8532},
-    {"8B", 32, 4096, 32, 6.98e9, 256, 2, "dp128,zero3,micro2,selective", 6514},
-    {"8B fp8", 32, 4096, 32, 6.98e9, 256, 1, "dp128,zero3,micro2,selective", 8380},
-    {"70B fp8", 80, 8192, 64, 68.45e9, 512, 1, "tp8,dp32,zero3,micro16,sequence,full", 829},
-    {"405B fp8", 126, 16384, 128, 401.65e9, 256, 1, "tp8,pp8,dp8,zero1,micro1,sequence,full", 100},
-    {"405B fp8", 126, 16384, 128, 401.65e9, 256, 1, "tp8,pp8,dp8,zero1,micro1,chunks2,sequence,full", 128},
+    {kLlama8, 16, 2, "dp8,zero3,micro2,alternate", 6667},
+    {kLlama8, 16, 1, "dp8,zero3,micro2,alternate", 8532},
+    {kLlama8, 256, 2, "dp128,zero3,micro2,alternate", 6514},
+    {kLlama8, 256, 1, "dp128,zero3,micro2,alternate", 8380},
+    {kLlama70, 512, 1, "tp8,dp32,zero3,micro16,sequence,full", 829},
+    {kLlama405, 256, 1, "tp8,pp8,dp8,zero1,micro4,sequence,full", 100},
+    {kLlama405, 256, 1, "tp8,pp8,dp8,zero1,micro2,chunks2,sequence,full", 128},
+};
+
+/// The same source, table 2: 8 GPUs, a sequence for each ring.
+constexpr Shape longLlama8(double tokens) { return {"8B", 32, 4096, 32, 8, 6.98e9, tokens, 128256}; }
+constexpr TokenRun kLongRuns[] = {
+    {longLlama8(32768), 8, 1, "dp8,zero3,micro1,full", 3890},
+    {longLlama8(65536), 4, 1, "cp2,dp4,zero3,micro1,full", 2540},
+    {longLlama8(131072), 2, 1, "cp4,dp2,zero3,micro1,full", 1071},
+    {longLlama8(262144), 1, 1, "cp8,zero3,micro1,full", 548},
+};
+
+constexpr Shape kGpt5 = {"GPT3-5B", 24, 4096, 32, 32, 0, 2048, 51200};
+constexpr Shape kGpt20 = {"GPT3-20B", 44, 6144, 48, 48, 0, 2048, 51200};
+constexpr Shape kGpt175 = {"GPT3-175B", 96, 12288, 96, 96, 0, 2048, 51200};
+constexpr Shape kLlama2Small = {"LLAMA2-7B", 32, 4096, 32, 32, 6.476e9, 4096, 32000};
+constexpr Shape kLlama2Middle = {"LLAMA2-13B", 40, 5120, 40, 40, 12.687e9, 4096, 32000};
+constexpr Shape kLlama2Large = {"LLAMA2-70B", 80, 8192, 64, 8, 68.45e9, 4096, 32000};
+constexpr Shape kNemotron8 = {"Nemotron-8B", 32, 4096, 32, 32, 0, 4096, 256000};
+constexpr Shape kNemotron22 = {"Nemotron-22B", 40, 6144, 48, 48, 0, 4096, 256000};
+constexpr Shape kNemotron340 = {"Nemotron-340B", 96, 18432, 96, 8, 331.58e9, 4096, 256000};
+constexpr Shape kLlama3Small = {"LLAMA3-8B", 32, 4096, 32, 8, 6.98e9, 8192, 128256};
+constexpr Shape kLlama3Large = {"LLAMA3-70B", 80, 8192, 64, 8, 68.45e9, 8192, 128256};
+
+/// NVIDIA/NeMo, docs/source/performance/performance_summary.md: fp8 on DGX H100, release 24.07.  The shapes give the
+/// operations that it prints of each row.  It does not say what is computed again; `selective` is attention alone.
+constexpr TokenRun kNemoRuns[] = {
+    {kGpt5, 2048, 1, "dp64,zero1,micro4,selective", 22521},
+    {kGpt20, 256, 1, "tp2,dp32,zero1,micro2,sequence,selective", 5851},
+    {kGpt175, 256, 1, "tp4,pp8,dp4,chunks6,zero1,micro1,sequence,selective", 726},
+    {kGpt175, 2048, 1, "tp4,pp8,dp16,chunks6,zero1,micro2,sequence,selective", 782},
+    {kLlama2Small, 128, 1, "dp8,zero1,micro1,selective", 16847},
+    {kLlama2Middle, 128, 1, "pp4,dp4,chunks10,zero1,micro1,selective", 8646},
+    {kLlama2Large, 128, 1, "tp4,pp4,dp4,chunks20,zero1,micro1,sequence,selective", 1707},
+    {kNemotron8, 256, 1, "tp2,dp32,zero1,micro4,sequence,selective", 12701},
+    {kNemotron22, 256, 1, "tp2,pp4,dp8,chunks10,zero1,micro2,sequence,selective", 4256},
+    {kNemotron340, 32, 1, "tp8,pp8,dp2,chunks12,zero1,micro1,sequence,selective", 322},
+    {kLlama3Small, 128, 1, "cp2,dp4,zero1,micro1,selective", 12036},
+    {kLlama3Large, 128, 1, "tp4,pp4,cp2,dp2,chunks5,zero1,micro1,sequence,selective", 1533},
 };
 
 constexpr double kSequence = 2048, kVocabulary = 51200;
@@ -122,6 +170,8 @@ double operationsOf(const RateRun& run) {
          (1 + kSequence / (6 * run.hidden) + kVocabulary / (16 * run.layers * run.hidden));
 }
 
+int ranksOf(const tuttiLayout_t& l) { return l.tp * l.cp * l.ep * l.pp * l.dp; }
+
 bool predictOne(const Run& run, const tuttiLayout_t& layout, tuttiPlan_t* plan) {
   tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
   model.layers = run.layers, model.hidden = run.hidden, model.heads = run.heads, model.sequence = run.sequence;
@@ -130,9 +180,10 @@ bool predictOne(const Run& run, const tuttiLayout_t& layout, tuttiPlan_t* plan) 
   model.keyBlock = run.wholeScores ? run.sequence : 0;
   model.visible = run.wholeScores ? 1 : 0.5;  // kernels that have no scores in memory pass by hidden ones, too
   tuttiMachine_t machine = TUTTI_MACHINE_INITIALIZER;
-  machine.ranks = layout.tp * layout.pp * layout.dp * layout.ep;
+  machine.ranks = ranksOf(layout);
   machine.gpu = run.cluster.gpu, machine.memory = run.cluster.memory, machine.elementBytes = run.elementBytes;
   machine.nodeBandwidth = run.cluster.nodeBandwidth, machine.bandwidth = run.cluster.bandwidth;
+  machine.watts = run.cluster.watts, machine.memoryBandwidth = run.cluster.memoryBandwidth;
   return tuttiPlanLayout(&model, &machine, run.batch, &layout, plan) == tuttiSuccess;
 }
 
@@ -175,9 +226,8 @@ int unplanned(const Run& run) {
 
 void runLine(const Run& run, const tuttiPlan_t& plan) {
   const double predicted = plan.stepMs / 1e3;
-  std::printf("%-15s %5d %-36s %10.3f %10.3f %+7.1f %%  %s\n", run.name,
-              plan.layout.tp * plan.layout.pp * plan.layout.dp * plan.layout.ep, run.layout, run.seconds, predicted,
-              100 * (predicted / run.seconds - 1), plan.why);
+  std::printf("%-15s %5d %-36s %10.3f %10.3f %+7.1f %%  %s\n", run.name, ranksOf(plan.layout), run.layout, run.seconds,
+              predicted, 100 * (predicted / run.seconds - 1), plan.why);
 }
 
 void runsHeader() {
@@ -215,7 +265,7 @@ int zeroRunsTable() {
                      .wholeScores = true};
     tuttiPlan_t plan;
     if (!predict(run, &plan)) return unplanned(run);
-    const int gpus = plan.layout.tp * plan.layout.pp * plan.layout.dp;
+    const int gpus = ranksOf(plan.layout);
     const double rate = operationsOf(row) / (plan.stepMs / 1e3) / gpus / 1e12;
     std::printf("%-6s %5d %-26s %10.0f %10.0f %+7.1f %%  %s\n", row.name, gpus, row.layout, row.teraflops, rate,
                 100 * (rate / row.teraflops - 1), plan.why);
@@ -225,33 +275,76 @@ int zeroRunsTable() {
   return 0;
 }
 
-int llamaTable() {
-  constexpr double kTokens = 8192, kWords = 128256, kKvHeads = 8;
-  std::printf("%-9s %5s %-46s %10s %10s   tokens a second and GPU\n", "model", "GPUs", "layout", "published",
+namespace {
+
+template <size_t n>
+int tokensTable(const Cluster& cluster, const TokenRun (&rows)[n]) {
+  std::printf("%-17s %5s %-56s %9s %9s   tokens a second and GPU\n", "model", "GPUs", "layout", "published",
               "predicted");
   MeanError error;
-  for (const TokenRun& row : kLlamaRuns) {
-    const Run run = {.name = row.name,
-                     .cluster = kGrandTeton,
-                     .layers = row.layers,
-                     .hidden = row.hidden,
-                     .heads = row.heads,
-                     .sequence = kTokens,
-                     .vocabulary = kWords,
+  for (const TokenRun& row : rows) {
+    const Shape& shape = row.shape;
+    const std::string name = std::string(shape.name) + (row.elementBytes == 1 ? " fp8" : "");
+    const Run run = {.name = shape.name,
+                     .cluster = cluster,
+                     .layers = shape.layers,
+                     .hidden = shape.hidden,
+                     .heads = shape.heads,
+                     .sequence = shape.sequence,
+                     .vocabulary = shape.vocabulary,
                      .batch = row.batch,
                      .layout = row.layout,
-                     .parameters = row.parameters,
-                     .kvHeads = kKvHeads,
+                     .parameters = shape.parameters,
+                     .kvHeads = shape.kvHeads,
                      .elementBytes = row.elementBytes};
     tuttiPlan_t plan;
     if (!predict(run, &plan)) return unplanned(run);
-    const int gpus = plan.layout.tp * plan.layout.pp * plan.layout.dp;
-    const double rate = row.batch * kTokens / (plan.stepMs / 1e3) / gpus;
-    std::printf("%-9s %5d %-46s %10.0f %10.0f %+7.1f %%  %s\n", row.name, gpus, row.layout, row.tokens, rate,
+    const int gpus = ranksOf(plan.layout);
+    const double rate = row.batch * shape.sequence / (plan.stepMs / 1e3) / gpus;
+    std::printf("%-17s %5d %-56s %9.0f %9.0f %+7.1f %%  %s\n", name.c_str(), gpus, row.layout, row.tokens, rate,
                 100 * (rate / row.tokens - 1), plan.why);
     error.add(rate / row.tokens);
   }
   error.print();
+  return 0;
+}
+
+}  // namespace
+
+int llamaTable() { return tokensTable(kGrandTeton, kLlamaRuns); }
+int longTable() { return tokensTable(kGrandTeton, kLongRuns); }
+int nemoTable() { return tokensTable(kH100, kNemoRuns); }
+
+/// NVIDIA/Megatron-LM, README and its figures: 175B with 131,072 words, 1,152 sequences of 4,096 tokens, bf16.  Parts
+/// of the peak are published of 96, 2,304 and 4,608 GPUs; the layout is that of its weak scaling to 2,304.
+int strongTable() {
+  constexpr double kPeak = 989e12;
+  const struct {
+    const char* layout;
+    const char* published;
+  } rows[] = {{"tp8,pp6,dp2,zero1,sequence,selective", "47"}, {"tp8,pp6,dp4,zero1,sequence,selective", "-"},
+              {"tp8,pp6,dp8,zero1,sequence,selective", "-"},  {"tp8,pp6,dp16,zero1,sequence,selective", "-"},
+              {"tp8,pp6,dp32,zero1,sequence,selective", "-"}, {"tp8,pp6,dp48,zero1,sequence,selective", "43.8"},
+              {"tp8,pp6,dp96,zero1,sequence,selective", "42"}};
+  std::printf("%5s %-40s %10s %10s   %% of the peak\n", "GPUs", "layout", "published", "predicted");
+  for (const auto& row : rows) {
+    const Run run = {.name = "177B",
+                     .cluster = kH100,
+                     .layers = 96,
+                     .hidden = 12288,
+                     .heads = 96,
+                     .sequence = 4096,
+                     .vocabulary = 131072,
+                     .batch = 1152,
+                     .layout = row.layout,
+                     .open = true};
+    tuttiPlan_t plan;
+    if (!predict(run, &plan)) return unplanned(run);
+    const double operations = 72.0 * run.batch * run.sequence * run.layers * run.hidden * run.hidden *
+                              (1 + run.sequence / (6 * run.hidden) + run.vocabulary / (12 * run.layers * run.hidden));
+    const double part = 100 * operations / (plan.stepMs / 1e3 * ranksOf(plan.layout) * kPeak);
+    std::printf("%5d %-40s %10s %10.1f   %s\n", ranksOf(plan.layout), row.layout, row.published, part, plan.why);
+  }
   return 0;
 }
 

@@ -9,5 +9,11 @@ int runsTable();
 int zeroRunsTable();
 /// Llama 3.1 on H100, tokens a second.
 int llamaTable();
+/// Twelve models by fp8 on DGX H100, tokens a second.
+int nemoTable();
+/// Llama 3.1 8B with long sequences over rings.
+int longTable();
+/// 175 billion parameters on 96 to 4,608 H100: parts of the peak.
+int strongTable();
 /// One by its name, with where its time goes.
 int printRun(const std::string& name);

@@ -10,7 +10,7 @@
 
 namespace {
 
-const char* const kRecompute[] = {"no", "selective", "full"};
+const char* const kRecompute[] = {"no", "selective", "full", "alternate"};
 
 void row(const tuttiPlan_t& p) {
   const tuttiLayout_t& l = p.layout;

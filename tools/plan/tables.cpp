@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/plan/formulas.hpp"
 #include "tools/plan/guides.hpp"
 #include "tools/plan/published_runs.hpp"
 #include "tutti/parallel/planner.h"
@@ -232,6 +233,13 @@ int printTable(const std::string& name) {
   if (name == "runs") return runsTable();
   if (name == "zero-runs") return zeroRunsTable();
   if (name == "llama") return llamaTable();
+  if (name == "nemo") return nemoTable();
+  if (name == "long") return longTable();
+  if (name == "strong") return strongTable();
+  if (name == "dualpipe") return dualPipeTable();
+  if (name == "context") return contextTable();
+  if (name == "zero++") return zeroPlusTable();
+  if (name == "servers") return serverTable();
   if (name == "guides") return guidesTable();
   std::fprintf(stderr, "tutti-plan: --table %s: there are %s\n", name.c_str(), kTableNames);
   return 2;

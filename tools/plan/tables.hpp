@@ -4,7 +4,9 @@
 #include <string>
 
 inline constexpr const char* kTableNames =
-    "sequence, zero, bubble, days, recompute, utilization, ring, gather, runs, zero-runs, llama, guides";
+    "sequence, zero, zero++, bubble, dualpipe, days, recompute, utilization, ring, context, gather, servers, runs, "
+    "zero-runs, "
+    "llama, long, nemo, strong, guides";
 
 /// Prints it; an exit status.
 int printTable(const std::string& name);

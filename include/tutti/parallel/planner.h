@@ -11,7 +11,9 @@ extern "C" {
 typedef enum {
   tuttiRecomputeNone = 0,
   tuttiRecomputeSelective = 1, /* attention's scores are computed again (or never kept) */
-  tuttiRecomputeFull = 2       /* only the input of each layer is kept */
+  tuttiRecomputeFull = 2,      /* only the input of each layer is kept */
+  tuttiRecomputeAlternate = 3  /* attention's result and every second product's are kept, all else is computed again;
+                                  searches leave it out */
 } tuttiRecompute_t;
 
 /** Start from TUTTI_MODEL_SHAPE_INITIALIZER. */
@@ -102,10 +104,13 @@ typedef struct {
   const double* speeds;        /* [ranks] of the ranks, relative to flops; NULL: all 1 */
   int gpu;          /* tuttiGpu_t: every product by its shape, what lies between them by memory, in place of flops */
   int elementBytes; /* with gpu: of products' operands, 2 or 1.  Default 2 */
+  double watts;     /* with gpu: the limit that its power is set to; 0: the generation's own */
+  double attentionFlops;  /* with gpu: of attention by blocks of keys, both passes; 0: FlashAttention 2's on it */
+  double memoryBandwidth; /* with gpu: of its memory by the data sheet, bytes per second; 0: the generation's own */
 } tuttiMachine_t;
 
 #define TUTTI_MACHINE_INITIALIZER \
-  { sizeof(tuttiMachine_t), 1, 8, 1e12, 0, 100e9, 5, 10e9, 10, 0.9, NULL, tuttiGpuUnknown, 2 }
+  { sizeof(tuttiMachine_t), 1, 8, 1e12, 0, 100e9, 5, 10e9, 10, 0.9, NULL, tuttiGpuUnknown, 2, 0, 0, 0 }
 
 /** Fills machine for the ranks of comm, all taken for one node: links from the planner's estimates of all-reduces,
  *  flops from a matrix product of tuttiKernelsFast on this rank.  Collective; ranks may get different flops. */

@@ -431,6 +431,6 @@ TEST_CASE("ZeRO 3 falls behind tensor and pipeline parallelism as ranks become m
     REQUIRE(tuttiPlanLayout(&model, &machine, 1536, &zero, &alone) == tuttiSuccess);
     REQUIRE(tuttiPlanLayout(&model, &machine, 1536, &parallel, &both) == tuttiSuccess);
     INFO(row.ranks);
-    CHECK(both.stepMs / alone.stepMs == Approx(row.zero / row.parallel).epsilon(0.05));
+    CHECK(both.stepMs / alone.stepMs == Approx(row.zero / row.parallel).epsilon(0.07));
   }
 }
