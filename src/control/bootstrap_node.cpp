@@ -264,6 +264,8 @@ void BootstrapNode::setNames(MemberId member, std::string where, std::vector<Hos
 
 int64_t BootstrapNode::silentSinceNs(MemberId member, int rank) const { return impl_->at(member).silentSinceNs(rank); }
 
+void BootstrapNode::putOff(MemberId member, int64_t deadlineNs) { impl_->at(member).putOff(deadlineNs); }
+
 void BootstrapNode::inquire(MemberId member, InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs) {
   impl_->at(member).inquire(reason, sequence, suspect, graceNs);
   impl_->changed_();

@@ -136,6 +136,9 @@ class BootstrapNode : public Machine {
   void rankEnded(const CommId& commId, int rank, const std::string& how);
 
   MemberId join(const JoinRequest& request);
+  /// A join that has lasted without counting (the process had no core) may take until then, on the clock of nowNs(), if
+  /// that is later.
+  void putOff(MemberId member, int64_t deadlineNs);
   /// Every rank is up and infos() is filled in.
   bool up(MemberId member) const;
   const std::vector<std::string>& infos(MemberId member) const;

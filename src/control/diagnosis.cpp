@@ -135,7 +135,7 @@ std::optional<Failure> diagnoseLeft(const Question& q, Testimonies all) {
 Failure silent(const Question& q, Testimonies all, int rank, const std::vector<int>& others) {
   std::string text = cat("rank ", rank, " does not answer while rank ", q.origin, " waits in ", waitsIn(q, all));
   if (!others.empty()) text += cat(" (nor ", others.size() == 1 ? "does rank " : "do ranks ", listRanks(others), ")");
-  text += "; its process is stopped, stuck or cut off: look at it, then abort this communicator";
+  text += "; its process is stopped, stuck, cut off or gets no core: look at it, then abort this communicator";
   return fail(rank, ErrorCode::RankStuck, std::move(text));
 }
 
@@ -174,6 +174,27 @@ int waitsFor(const Question& q, const RankReport& t, int rank) {
   return rank == q.origin ? q.suspect : -1;
 }
 
+/// Whether `other` has done all that the waiting rank needs of it.
+bool hasDone(const RankReport& other, const RankReport& waiter, int waiterRank) {
+  const RankState &o = other.state, &w = waiter.state;
+  if (w.inside) return o.entered > w.entered || (o.entered == w.entered && !o.inside);
+  if (w.message) {
+    const bool told = !w.message->isSend && o.pairs.size() < kMaxPairCounts;
+    return told && !lacksSend(o, waiterRank, partsOf(w.message->call).sequence);
+  }
+  if (waiter.gatherWaitingOn < 0 || !waiter.joined) return false;
+  return other.gathers > waiter.gathers || (other.gathers == waiter.gathers && other.gatherWaitingOn < 0);
+}
+
+/// Answers are given at different times, and a rank without a core is behind what the others say of it.
+Failure slow(int waiter, const RankReport& w, int rank) {
+  return fail(
+      waiter, ErrorCode::RankSilent,
+      cat("rank ", waiter, " is still ", describeState(w), ", where it waits for rank ", rank,
+          ", which has done its part: rank ", waiter, " gets no core to go on, or what rank ", rank,
+          " sent it is on its way; look at the load of rank ", waiter, "'s host and at the network between the two"));
+}
+
 /// Follow who waits for whom from the asking rank; the end of the chain is to blame.
 std::optional<Failure> diagnoseChain(const Question& q, Testimonies all) {
   int waiter = q.origin;
@@ -182,6 +203,7 @@ std::optional<Failure> diagnoseChain(const Question& q, Testimonies all) {
     const int rank = waitsFor(q, w, waiter);
     if (!valid(all, rank) || rank == waiter || !of(all, rank)) return {};
     const RankReport& t = *of(all, rank);
+    if (hasDone(t, w, waiter)) return slow(waiter, w, rank);
     if (waitsFor(q, t, rank) >= 0) {  // a circle ends by the count of hops
       waiter = rank;
       continue;

@@ -281,14 +281,9 @@ void Inquiry::onTimer() {
     if (active_ && active_->parent < 0) askAgain();
   }
   if (active_ && active_->parent >= 0 && active_->endNs <= now) {
-    const Question dead = active_->question;
     active_.reset();
-    if (wanted_ && mustFail(wanted_->question.reason)) {
-      wanted_.reset();
-      return host_.conclude({dead.origin, remoteError(ErrorCode::RankStuck, "rank ", dead.origin,
-                                                      " asked all ranks what they are doing and ",
-                                                      "then fell silent; its process is stopped, stuck or cut off")});
-    }
+    // Who asked may have fallen silent, or hardly get a core: that is found out by asking, too.
+    if (wanted_ && mustFail(wanted_->question.reason)) return begin();
     wanted_.reset();
   }
   if (active_ || !wanted_) return;

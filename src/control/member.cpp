@@ -44,7 +44,8 @@ Member::Member(Network& network, LinkAuthentication& authentication, Circles& ci
       request_(std::move(request)),
       inquiry_(*this, request_.rank, request_.nRanks),
       survivors_(network_, authentication_, id_, request_, controlAddresses_),
-      silences_(request_.rank, request_.nRanks, [this](int rank) { return controlAddressOf(rank); }) {
+      silences_(request_.rank, request_.nRanks, [this](int rank) { return controlAddressOf(rank); }),
+      joinDeadlineNs_(request_.deadlineNs) {
   TUTTI_ASSERT(request_.nRanks >= 1 && request_.nRanks <= kMaxRanks);
   TUTTI_ASSERT(request_.rank >= 0 && request_.rank < request_.nRanks);
   TUTTI_ASSERT(request_.members.empty() || request_.members.size() == static_cast<size_t>(request_.nRanks));
@@ -57,7 +58,7 @@ Member::Member(Network& network, LinkAuthentication& authentication, Circles& ci
 void Member::start() {
   beganNs_ = network_.nowNs();
   heartbeatNs_ = beganNs_ + kHeartbeatNs;
-  if (request_.deadlineNs != kNoTimer) checkJoin();
+  if (joinDeadlineNs_ != kNoTimer) checkJoin();
   if (unanswered()) overdue_.begin(beganNs_);
   if (!request_.members.empty()) {
     for (int peer = 0; peer < request_.nRanks; ++peer)
@@ -339,8 +340,12 @@ void Member::inquire(InquiryReason reason, uint64_t sequence, int suspect, int64
 ///   2  who does not answer
 ///   3  give up
 void Member::checkJoin() {
-  const int64_t margin = std::clamp<int64_t>((request_.deadlineNs - beganNs_) / 10, 0, 1'000'000'000);
-  const int64_t looks[] = {request_.deadlineNs - 2 * margin, request_.deadlineNs - margin, request_.deadlineNs};
+  const int64_t margin = std::clamp<int64_t>((joinDeadlineNs_ - beganNs_) / 10, 0, 1'000'000'000);
+  const int64_t looks[] = {joinDeadlineNs_ - 2 * margin, joinDeadlineNs_ - margin, joinDeadlineNs_};
+  if (joinChecks_ > 0 && looks[joinChecks_ - 1] > network_.nowNs()) {  // it was put off
+    joinCheckNs_ = looks[joinChecks_ - 1];
+    return;
+  }
   if (joinChecks_ == 1) joinTooLate(false);
   if (joinChecks_ == 2) inquire(InquiryReason::Deadline, 0, exchange(0).gather.waitingOn(), margin * 8 / 10);
   if (joinChecks_ == 3) {

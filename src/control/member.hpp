@@ -3,6 +3,7 @@
 // bootstrap_node.hpp.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,6 +42,8 @@ class Member : private InquiryHost {
 
   void start();
   bool up() const { return up_; }
+  /// As BootstrapNode::putOff.
+  void putOff(int64_t deadlineNs) { joinDeadlineNs_ = std::max(joinDeadlineNs_, deadlineNs); }
   const std::vector<std::string>& infos() const { return infos_; }
   const std::vector<ControlAddress>& controlAddresses() const { return controlAddresses_; }
   const JoinRequest& request() const { return request_; }
@@ -202,6 +205,7 @@ class Member : private InquiryHost {
   int64_t beganNs_ = 0;
   int64_t heartbeatNs_ = 0;
   int64_t silenceLookNs_ = kNoTimer;  // once behind every heartbeat
+  int64_t joinDeadlineNs_;
   int64_t joinCheckNs_ = kNoTimer;
   int joinChecks_ = 0;
   Overdue overdue_;  // the rendezvous' answer

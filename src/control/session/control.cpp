@@ -12,44 +12,46 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kAbortPollNs = 10 * kMs;  // an abort word cannot wake anybody
-constexpr int64_t kMeanwhileNs = 5 * kMs;   // between two calls of what goes on beside a farewell
-constexpr int64_t kGoodbyeNs = 20 * kMs;    // between the end of a process and the belief that it had not left
-constexpr int64_t kBlameNs = 200 * kMs;     // for the BootstrapNode to find out who is to blame for a wait
-constexpr int64_t kLongWaitNs = 3'600'000 * kMs;
+constexpr int64_t kCallerLooksNs = 10 * kMs;  // between two looks: an abort word cannot wake anybody
+constexpr int64_t kMeanwhileNs = 5 * kMs;     // between two calls of what goes on beside a farewell
+constexpr int64_t kPutOffNs = 100 * kMs;      // between two words of what a join's wait has left
+constexpr int64_t kGoodbyeNs = 20 * kMs;      // between the end of a process and the belief that it had not left
+constexpr int64_t kBlameNs = 200 * kMs;       // for the BootstrapNode to find out who is to blame for a wait
+constexpr double kMostStretch = 100;          // of that, where ranks hardly get a core
 
 }  // namespace
 
 // ---- Waiting
 
-Control::Impl::Woken Control::Impl::wait(Visit* visit, Deadline deadline, const std::function<bool()>& ready,
-                                         bool heedAbort, const std::function<void()>& meanwhile) {
+Control::Impl::Woken Control::Impl::wait(Visit* visit, WaitTime* time, int64_t untilNs,
+                                         const std::function<bool()>& ready, bool heedAbort,
+                                         const std::function<void()>& meanwhile) {
   for (;;) {
     if (meanwhile && !ready()) visit->apart(meanwhile);
     if (ready()) return Woken::Ready;
     if (io.bootstrap->failure(member) || io.outOfMemory) return Woken::Failed;
     if (heedAbort && abort != nullptr && abort->load(std::memory_order_relaxed) != 0) return Woken::Aborted;
-    if (deadline.passed()) return Woken::TooLate;
-    const int64_t pauseNs = meanwhile ? kMeanwhileNs : abort != nullptr ? kAbortPollNs : kLongWaitNs;
-    visit->wait(std::min(deadline.ns(), nowNs() + pauseNs));
+    const int64_t now = nowNs();
+    time->look(now);
+    if (time->over() || now >= untilNs) return Woken::TooLate;
+    const int64_t pauseNs = meanwhile ? kMeanwhileNs : kCallerLooksNs;
+    visit->wait(now + time->pauseNs(std::min(pauseNs, untilNs - now)));
   }
 }
 
-Control::Impl::Woken Control::Impl::waitAndAsk(Visit* visit, Deadline deadline, const std::function<bool()>& ready,
+Control::Impl::Woken Control::Impl::waitAndAsk(Visit* visit, WaitTime* time, const std::function<bool()>& ready,
                                                bool heedAbort, const std::function<void()>& meanwhile) {
   // Many ranks come late, and ask less soon.
   for (int64_t lookNs = std::max<int64_t>(20, request.nRanks) * kMs;; lookNs = std::min(2 * lookNs, 1000 * kMs)) {
-    const Deadline look = Deadline::at(std::min(deadline.ns(), nowNs() + lookNs));
-    const Woken woken = wait(visit, look, ready, heedAbort, meanwhile);
-    if (woken != Woken::TooLate || deadline.passed()) return woken;
+    const Woken woken = wait(visit, time, nowNs() + lookNs, ready, heedAbort, meanwhile);
+    if (woken != Woken::TooLate || time->over()) return woken;
     if (!io.bootstrap->inquiryPending(member)) io.bootstrap->inquire(member, InquiryReason::Stalled, 0, -1, kBlameNs);
   }
 }
 
-Status Control::Impl::waitFor(Visit* visit, Deadline deadline, const std::string& what,
-                              const std::function<bool()>& ready, bool heedAbort,
-                              const std::function<void()>& meanwhile) {
-  switch (waitAndAsk(visit, deadline, ready, heedAbort, meanwhile)) {
+Status Control::Impl::waitFor(Visit* visit, WaitTime* time, const std::string& what, const std::function<bool()>& ready,
+                              bool heedAbort, const std::function<void()>& meanwhile) {
+  switch (waitAndAsk(visit, time, ready, heedAbort, meanwhile)) {
     case Woken::Ready: return {};
     case Woken::Failed: return failure();
     case Woken::Aborted: return aborted();
@@ -59,10 +61,13 @@ Status Control::Impl::waitFor(Visit* visit, Deadline deadline, const std::string
                       " waited until its deadline for ", what);
 }
 
-Status Control::Impl::blame(Visit* visit, int suspect, const Status& tooLate) {
+/// Ranks that hardly get a core answer late, too.
+Status Control::Impl::blame(Visit* visit, const WaitTime& waited, int suspect, const Status& tooLate) {
   if (tooLate.code() != tuttiTimeout || io.bootstrap->failure(member)) return tooLate;
-  io.bootstrap->inquire(member, InquiryReason::Deadline, 0, suspect, kBlameNs);
-  const Woken woken = wait(visit, Deadline::at(nowNs() + kBlameNs + kVerdictNs), [] { return false; });
+  const auto graceNs = static_cast<int64_t>(static_cast<double>(kBlameNs) * std::min(waited.stretch(), kMostStretch));
+  io.bootstrap->inquire(member, InquiryReason::Deadline, 0, suspect, graceNs);
+  WaitTime time(Deadline::at(nowNs() + graceNs + kVerdictNs), nowNs());
+  const Woken woken = wait(visit, &time, kNoTimer, [] { return false; });
   if (woken != Woken::Failed) return tooLate;
   const Status verdict = failure();
   return {verdict.code(), cat(verdict.text(), " (", tooLate.message(), ")")};
@@ -87,8 +92,19 @@ Status Control::Impl::comeUp(Deadline deadline, const std::function<Status()>& w
   io.fds->admit(request.commId, request.secret);
   member = io.bootstrap->join(request);
   const auto up = [this] { return io.bootstrap->up(member); };
-  Woken woken = wait(&visit, deadline, up);
-  if (woken == Woken::TooLate) woken = wait(&visit, Deadline::at(nowNs() + kVerdictNs), up);
+  int64_t& deadlineNs = io.joins[member] = deadline.ns();
+  WaitTime time(deadline, nowNs());
+  Woken woken = Woken::TooLate;
+  while (!time.over() && woken == Woken::TooLate) {
+    woken = wait(&visit, &time, nowNs() + kPutOffNs, up);
+    deadlineNs = std::max(deadlineNs, time.end().ns());
+    if (woken == Woken::TooLate) io.bootstrap->putOff(member, deadlineNs);
+  }
+  if (woken == Woken::TooLate) {
+    WaitTime verdict(Deadline::at(nowNs() + kVerdictNs), nowNs());
+    woken = wait(&visit, &verdict, kNoTimer, up);
+  }
+  io.joins.erase(member);
   Status status;
   switch (woken) {
     case Woken::Ready: status = unwrapInfos(); break;
@@ -169,8 +185,9 @@ Result<std::vector<std::string>> Control::Impl::gather(std::string blob, Deadlin
   if (bootstrap.failure(member) || io.outOfMemory) return failure();
   const uint64_t n = bootstrap.allGather(member, std::move(blob));
   const auto ready = [&] { return bootstrap.gathered(member, n) != nullptr; };
-  const Status waited = waitFor(&visit, deadline, "an exchange among all ranks", ready, heedAbort, meanwhile);
-  if (!waited.ok()) return blame(&visit, -1, waited);
+  WaitTime time(deadline, nowNs());
+  const Status waited = waitFor(&visit, &time, "an exchange among all ranks", ready, heedAbort, meanwhile);
+  if (!waited.ok()) return blame(&visit, time, -1, waited);
   std::vector<std::string> blobs = *bootstrap.gathered(member, n);
   bootstrap.forget(member, n);
   return blobs;
@@ -185,13 +202,14 @@ Result<Decision> Control::agree(const Vote& vote, Among among, Deadline deadline
   if (among == Among::All && bootstrap.failure(impl_->member)) return impl_->failure();
   const auto ended = [&] { return agreement.decided().epoch != impl_->agreedEpoch || agreement.excludedBy() >= 0; };
   if (!ended()) bootstrap.vote(impl_->member, vote);
+  WaitTime time(deadline, nowNs());
   if (among == Among::All) {
-    const Status waited = impl_->waitFor(&visit, deadline, "the agreement of all ranks", ended);
-    if (!waited.ok()) return impl_->blame(&visit, -1, waited);
+    const Status waited = impl_->waitFor(&visit, &time, "the agreement of all ranks", ended);
+    if (!waited.ok()) return impl_->blame(&visit, time, -1, waited);
   } else {
     Overdue overdue;
     overdue.begin(nowNs());
-    while (!ended()) TUTTI_TRY(impl_->awaitDecision(&visit, deadline, stop, &overdue));
+    while (!ended()) TUTTI_TRY(impl_->awaitDecision(&visit, &time, stop, &overdue));
   }
   if (agreement.decided().epoch == impl_->agreedEpoch) {
     return remoteError(ErrorCode::Excluded, "rank ", impl_->request.rank, " is excluded: rank ", agreement.excludedBy(),
@@ -214,14 +232,15 @@ std::string Control::Impl::undecided(const std::string& when) const {
              "; all that live and are not excluded must call");
 }
 
-Status Control::Impl::awaitDecision(Visit* visit, Deadline deadline, const std::atomic<uint32_t>* stop,
-                                    Overdue* overdue) {
+Status Control::Impl::awaitDecision(Visit* visit, WaitTime* time, const std::atomic<uint32_t>* stop, Overdue* overdue) {
   if (io.outOfMemory) return noMemory();
   if (stop != nullptr && stop->load(std::memory_order_relaxed) != 0) return aborted();
-  if (deadline.passed()) return timeoutError(ErrorCode::NoAgreement, undecided("until its deadline"));
-  if (const int64_t seconds = overdue->dueSeconds(nowNs()); seconds > 0)
+  const int64_t now = nowNs();
+  time->look(now);
+  if (time->over()) return timeoutError(ErrorCode::NoAgreement, undecided("until its deadline"));
+  if (const int64_t seconds = overdue->dueSeconds(now); seconds > 0)
     TUTTI_WARN("comm", undecided(cat(seconds, " s so far")));
-  visit->wait(std::min({deadline.ns(), overdue->nextNs(), nowNs() + (stop != nullptr ? kAbortPollNs : kLongWaitNs)}));
+  visit->wait(now + time->pauseNs(kCallerLooksNs));
   return {};
 }
 

@@ -22,6 +22,7 @@ namespace tutti {
 namespace {
 
 constexpr int64_t kLastWordsNs = 250 * kMs;  // for peers to take them when a Session ends
+constexpr int64_t kTellLooksNs = 10 * kMs;   // between two looks whether a place has been told
 
 /// Many ranks in one process need more descriptors than the usual soft limit of 1024.
 void raiseDescriptorLimit() {
@@ -137,10 +138,18 @@ void Session::Impl::turn(std::unique_lock<std::mutex>* lock) {
   lock->unlock();
   const std::vector<Reactor::Event>& events = reactor->wait(sleepsUntil);
   lock->lock();
+  if (const int64_t lateNs = nowNs() - sleepsUntil; lateNs > 0) putOffJoins(lateNs);
   sleepsUntil = 0;
   reactor->dispatch(events);
   network->deliver();
   onTimers();
+}
+
+/// The thread had no core, or the process was stopped: joins have not waited meanwhile.
+void Session::Impl::putOffJoins(int64_t lateNs) {
+  for (auto& [member, deadlineNs] : joins) {
+    if (deadlineNs != kNoTimer) bootstrap->putOff(member, deadlineNs += lateNs);
+  }
 }
 
 // Memory ran out in the midst of a step, which nobody can repeat.  The communicators fail here, and the others hear of
@@ -236,7 +245,12 @@ Status Session::tell(const JoinRequest& given, const Failure& why, Deadline dead
   Visit visit(*impl_);
   BootstrapNode& bootstrap = *impl_->bootstrap;
   const MemberId notice = bootstrap.tell(request, why);
-  while (!bootstrap.told(notice) && !deadline.passed()) visit.wait(deadline.ns());
+  WaitTime time(deadline, nowNs());
+  for (int64_t now = nowNs(); !bootstrap.told(notice); now = nowNs()) {
+    time.look(now);
+    if (time.over()) break;
+    visit.wait(now + time.pauseNs(kTellLooksNs));
+  }
   const Status trouble = bootstrap.trouble(notice);
   const bool told = bootstrap.told(notice);
   bootstrap.forgetNotice(notice);

@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "src/base/wait_time.hpp"
 #include "src/control/overdue.hpp"
 #include "src/control/session/fd_exchange.hpp"
 #include "src/control/session/place_secret.hpp"
@@ -41,6 +42,7 @@ struct Session::Impl {
   std::unique_ptr<FdServer> fds;
   std::unique_ptr<PlaceSecretServer> placeSecret;
   std::set<Control::Impl*> controls;
+  std::map<MemberId, int64_t> joins;  // the deadline of each member that is coming up
   ControlAddress controlAddress;
   Presence presence;
   int nPaths = 1;  // StreamExchange::nPaths
@@ -57,6 +59,7 @@ struct Session::Impl {
   void run();
   void turn(std::unique_lock<std::mutex>* lock);
   void giveUp();
+  void putOffJoins(int64_t lateNs);
   void onTimers();
   int64_t nextTimerNs() const;
   bool mayEnd() const;
@@ -121,22 +124,22 @@ struct Control::Impl {
   int64_t nextTickNs = kNoTimer;
 
   enum class Woken { Ready, Failed, Aborted, TooLate };
-  /// Wait, under the visit's lock, until ready() or one of the other three.  meanwhile: called without the lock every
-  /// few milliseconds.
-  Woken wait(Visit* visit, Deadline deadline, const std::function<bool()>& ready, bool heedAbort = true,
+  /// Wait, under the visit's lock, until ready() or one of the other three; no longer than until untilNs.  meanwhile:
+  /// called without the lock every few milliseconds.
+  Woken wait(Visit* visit, WaitTime* time, int64_t untilNs, const std::function<bool()>& ready, bool heedAbort = true,
              const std::function<void()>& meanwhile = {});
-  /// The same; every now and then all ranks are asked whether they have made other calls.
-  Woken waitAndAsk(Visit* visit, Deadline deadline, const std::function<bool()>& ready, bool heedAbort,
+  /// The same, until the time is over; every now and then all ranks are asked whether they have made other calls.
+  Woken waitAndAsk(Visit* visit, WaitTime* time, const std::function<bool()>& ready, bool heedAbort,
                    const std::function<void()>& meanwhile);
   /// waitAndAsk() as a Status; `what` completes "rank 3 of 8 waited until its deadline for ...".
-  Status waitFor(Visit* visit, Deadline deadline, const std::string& what, const std::function<bool()>& ready,
+  Status waitFor(Visit* visit, WaitTime* time, const std::string& what, const std::function<bool()>& ready,
                  bool heedAbort = true, const std::function<void()>& meanwhile = {});
   Result<std::vector<std::string>> gather(std::string blob, Deadline deadline, bool heedAbort,
                                           const std::function<void()>& meanwhile = {});
-  Status awaitDecision(Visit* visit, Deadline deadline, const std::atomic<uint32_t>* stop, Overdue* overdue);
+  Status awaitDecision(Visit* visit, WaitTime* time, const std::atomic<uint32_t>* stop, Overdue* overdue);
   std::string undecided(const std::string& when) const;
   /// The verdict of all ranks on a wait that took too long; `tooLate` as it is if it is something else.
-  Status blame(Visit* visit, int suspect, const Status& tooLate);
+  Status blame(Visit* visit, const WaitTime& waited, int suspect, const Status& tooLate);
   Status failure() const;
   Status aborted() const;
   /// The error that ends a wait before its deadline, or ok.

@@ -18,6 +18,7 @@
 #include <new>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -89,12 +90,19 @@ bool names(const std::string& text, int rank) {
   return false;
 }
 
-bool misleads(const Round& r, const std::string& text) {
+/// Whether a number has more digits than any count has.  Communicators without a name go by such a one.
+bool hasHash(const std::string& text) {
+  static constexpr std::string_view kBefore = "communicator ";
   size_t digits = 0;
-  for (const char c : text) {
-    digits = std::isdigit(c) != 0 ? digits + 1 : 0;
-    if (digits > 15) return true;  // a hash
+  for (size_t at = 0; at < text.size(); ++at) {
+    digits = std::isdigit(text[at]) != 0 ? digits + 1 : 0;
+    if (digits > 15 && !std::string_view(text).substr(0, at + 1 - digits).ends_with(kBefore)) return true;
   }
+  return false;
+}
+
+bool misleads(const Round& r, const std::string& text) {
+  if (hasHash(text)) return true;
   const bool odd = names(text, r.odd) || r.what->culprit == Culprit::Nobody || r.nRanks == 2 ||
                    (r.what->culprit == Culprit::OneOfTwo && names(text, (r.odd + 1) % r.nRanks));
   return !odd || text.find("raise the timeout") != std::string::npos || text.find("rank -1") != std::string::npos;

@@ -157,6 +157,34 @@ TEST_CASE("whoever dies or stops while all inquire is named, at any moment") {
   }
 }
 
+// As on a machine where a rank gets no core for a while.
+TEST_CASE("a rank that asks and then is slow is not taken for the one to blame") {
+  for (uint64_t seed : testSeeds(1, 100)) {
+    CAPTURE(seed);
+    SimWorld dice(seed);
+    const int nRanks = static_cast<int>(dice.randomBetween(3, 20));
+    const int late = nRanks - 1;
+    Idle idle(seed, nRanks);
+    for (int r = 0; r < nRanks; ++r) idle.inside(r, r == late ? 4 : 5, r == late ? -1 : late);
+    idle.states[static_cast<size_t>(late)].inside = false;
+    const int64_t beganNs = idle.world.nowNs();
+    for (int r = 0; r < late; ++r) {
+      const int64_t askNs = r == 0 ? 0 : dice.randomBetween(0, 3 * kMs);  // rank 0's question is the one that counts
+      idle.world.at(beganNs + askNs,
+                    [&idle, r, late] { idle.inquire(r, InquiryReason::Deadline, 5, late, 200 * kMs); });
+    }
+    const int node = idle.job.rank(0).node;
+    idle.world.at(beganNs + dice.randomBetween(1, 2 * kMs), [&] { idle.world.freeze(node); });
+    idle.world.at(beganNs + dice.randomBetween(260 * kMs, 400 * kMs), [&] { idle.world.thaw(node); });
+    CHECK(idle.world.runUntil([&] { return idle.allFailed() && idle.failure(0); }, beganNs + kSecond));
+    for (int r = 0; r < nRanks; ++r) {
+      REQUIRE(idle.failure(r));
+      CAPTURE(r, idle.failure(r)->status.message());
+      CHECK(idle.failure(r)->rank == late);
+    }
+  }
+}
+
 TEST_CASE("leaving in order is no failure, unless someone still needs the rank") {
   Idle idle(8, 6);
   SimJob& job = idle.job;

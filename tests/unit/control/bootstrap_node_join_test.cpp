@@ -451,3 +451,37 @@ TEST_CASE("a child communicator joins without a rendezvous, however late some ar
     CHECK((world.streams(2).begin()->second ^ 1) == world.streams(7).begin()->second);
   }
 }
+
+TEST_CASE("a join that is put off waits until then, and no longer") {
+  for (const bool comes : {true, false}) {
+    CAPTURE(comes);
+    SimWorld world(12);
+    std::vector<std::unique_ptr<BootstrapNode>> bootstraps;
+    JoinRequest request{.commId = {5}, .secret = {6}, .nRanks = 2};
+    for (int r = 0; r < 2; ++r) {
+      const int node = world.addNode();
+      bootstraps.push_back(std::make_unique<BootstrapNode>(world.network(node), [] {}));
+      world.attach(node, bootstraps.back().get());
+      request.members.push_back(SimWorld::controlAddress(node));
+    }
+    MemberId members[2] = {};
+    const auto join = [&](int r, int64_t deadlineNs) {
+      JoinRequest mine = request;
+      mine.rank = r;
+      mine.self = mine.members[static_cast<size_t>(r)];
+      mine.deadlineNs = deadlineNs;
+      members[r] = bootstraps[static_cast<size_t>(r)]->join(mine);
+    };
+    world.at(0, [&] { join(0, 5 * kSecond); });
+    world.at(2 * kSecond, [&] { bootstraps[0]->putOff(members[0], 20 * kSecond); });
+    world.at(3 * kSecond, [&] { bootstraps[0]->putOff(members[0], 10 * kSecond); });  // earlier is nothing new
+    if (comes) world.at(15 * kSecond, [&] { join(1, 60 * kSecond); });
+    const bool over = world.runUntil(
+        [&] { return members[0] != 0 && (bootstraps[0]->up(members[0]) || bootstraps[0]->failure(members[0])); },
+        60 * kSecond);
+    REQUIRE(over);
+    CHECK(bootstraps[0]->up(members[0]) == comes);
+    CHECK(world.nowNs() >= (comes ? 15 : 18) * kSecond);
+    CHECK(world.nowNs() <= 20 * kSecond + 100 * kMs);
+  }
+}

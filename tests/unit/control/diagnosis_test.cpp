@@ -39,6 +39,18 @@ RankReport gathering(uint64_t number, int waitingOn, Attendance call = Attendanc
   t.gatherWaitingOn = waitingOn;
   return t;
 }
+/// In a Recv of message number `sequence` of the pair.
+RankReport receiving(int peer, uint32_t sequence) {
+  RankReport t;
+  t.state.message = MessageWait{peer, false, call(Collective::AllReduce, sequence)};
+  return t;
+}
+/// Has begun `sends` messages to a peer.
+RankReport sent(int peer, uint32_t sends) {
+  RankReport t;
+  t.state.pairs = {{peer, sends, 0}};
+  return t;
+}
 const Collective kBroadcast = Collective::Broadcast;
 const std::optional<RankReport> kMute;
 
@@ -118,6 +130,36 @@ TEST_CASE("the diagnosis names the culprit and the calls") {
        true,
        3,
        {"rank 3 has not entered AllReduce number 16", "rank 2 waits"}},
+      {"who waits for what another has done is slow itself",
+       {R::Deadline, 2, 14, 1},
+       {outside(14), outside(14), inside(14, 1)},
+       true,
+       2,
+       {"rank 2 is still in AllReduce number 14", "waits for rank 1, which has done its part", "gets no core"}},
+      {"so it is where the other waits for it in the next call",
+       {R::Deadline, 1, 15, 2},
+       {inside(15, 2), inside(15, 2), inside(14, 1)},
+       true,
+       2,
+       {"rank 2 is still in AllReduce number 14", "waits for rank 1, which has done its part"}},
+      {"or has sent its message",
+       {R::Deadline, 0, 0, 1},
+       {receiving(1, 3), sent(0, 4)},
+       true,
+       0,
+       {"rank 0 is still in Recv from rank 1 (message 3 of the pair", "rank 1, which has done its part"}},
+      {"or has been through the exchange",
+       {R::Deadline, 0, 0, -1},
+       {gathering(1, 1), gathering(1, -1)},
+       true,
+       0,
+       {"rank 0 is still in control exchange number 1", "rank 1, which has done its part"}},
+      {"but not where the message is the next one",
+       {R::Deadline, 0, 0, 1},
+       {receiving(1, 4), sent(0, 4)},
+       true,
+       1,
+       {"rank 0 waits for rank 1 in Recv", "rank 1 is in no call"}},
       {"ranks that wait for each other: nobody in particular",
        {R::Deadline, 0, 2, 1},
        {inside(2, 1), inside(2, 0)},

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <catch2/catch.hpp>
 
+#include <cstdio>
 #include <cstring>
 
 #include "tests/support/fork.hpp"
@@ -121,6 +122,84 @@ TEST_CASE("a process that says goodbye and ends is no failure") {
   CHECK(exitCodeOf(child) == 0);
   ::usleep(60'000);  // longer than the patience with a goodbye on its way
   CHECK((*joined)->failure().message() == "");
+}
+
+/// The child process is rank 1 of two, and waits in what `childWaits` does when it is stopped, for longer than the wait
+/// may last; rank 0 comes by `comes`, after the child has had time to look at the clock.
+void checkStopped(const std::function<Status(Control&)>& childWaits, const std::function<Status(Control&)>& comes) {
+  const Rendezvous rendezvous;
+  const JoinRequest base = rendezvous.request(0, 1);
+  Pipe up;
+  const pid_t child = forked([&] {
+    auto joined = joinAsProcess(base, 1, 2);
+    if (!joined.ok() || ::write(up.write.get(), "u", 1) != 1) return 1;
+    const Status status = childWaits(**joined);
+    if (!status.ok()) std::fprintf(stderr, "%s\n", status.message().c_str());
+    return status.ok() && (*joined)->barrier(patience()).ok() ? 0 : 2;
+  });
+  auto joined = joinAsProcess(base, 0, 2);
+  REQUIRE(joined.ok());
+  char c;
+  REQUIRE(::read(up.read.get(), &c, 1) == 1);
+  ::usleep(20'000);  // it waits by now
+  REQUIRE(::kill(child, SIGSTOP) == 0);
+  ::usleep(800'000);
+  REQUIRE(::kill(child, SIGCONT) == 0);
+  ::usleep(50'000);
+  CHECK(comes(**joined).message() == "");
+  CHECK((*joined)->barrier(patience()).message() == "");
+  CHECK(exitCodeOf(child) == 0);
+}
+
+TEST_CASE("a process that was stopped in a wait has not waited meanwhile") {
+  SECTION("in an exchange") {
+    checkStopped([](Control& control) { return control.barrier(Deadline::inMs(500)); },
+                 [](Control& control) { return control.barrier(patience()); });
+  }
+  SECTION("in an agreement") {
+    const auto agrees = [](Control& control, Deadline deadline) {
+      return asStatus(control.agree({}, Control::Among::All, deadline));
+    };
+    checkStopped([&](Control& control) { return agrees(control, Deadline::inMs(500)); },
+                 [&](Control& control) { return agrees(control, patience()); });
+  }
+  SECTION("in the agreement of survivors") {
+    const auto agrees = [](Control& control, Deadline deadline) {
+      return asStatus(control.agree({}, Control::Among::Survivors, deadline));
+    };
+    checkStopped([&](Control& control) { return agrees(control, Deadline::inMs(500)); },
+                 [&](Control& control) { return agrees(control, patience()); });
+  }
+  SECTION("in the join of a child") {
+    const auto joins = [](Control& parent, Deadline deadline) {
+      JoinRequest request;
+      request.secret = deriveSecret(parent.secret(), "child");
+      request.commId = deriveCommId(parent.secret(), "child");
+      request.rank = parent.rank();
+      request.nRanks = parent.nRanks();
+      request.members = parent.controlAddresses();
+      const auto child = parent.session()->join(request, deadline, nullptr, [](const Failure&) {});
+      return child.ok() ? (*child)->barrier(patience()) : child.status();
+    };
+    checkStopped([&](Control& control) { return joins(control, Deadline::inMs(700)); },
+                 [&](Control& control) { return joins(control, patience()); });
+  }
+}
+
+TEST_CASE("a process that was stopped while it tells a place why it does not come has not waited meanwhile") {
+  Rendezvous later(Rendezvous::Opens::Later);
+  const JoinRequest request = later.request(1, 2);
+  const pid_t child = forked([&] {
+    const Status told = loopbackSession()->tell(request, {1, systemError("no memory")}, Deadline::inMs(100));
+    if (!told.ok()) std::fprintf(stderr, "%s\n", told.message().c_str());
+    return told.ok() ? 0 : 1;
+  });
+  ::usleep(40'000);
+  REQUIRE(::kill(child, SIGSTOP) == 0);
+  ::usleep(300'000);
+  later.open();
+  REQUIRE(::kill(child, SIGCONT) == 0);
+  CHECK(exitCodeOf(child) == 0);
 }
 
 TEST_CASE("a process that is gone before it is watched is noticed") {

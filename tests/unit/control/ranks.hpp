@@ -40,10 +40,12 @@ struct Rendezvous {
   CommId commId{};
   Secret secret = {2, 2, 2};
 
-  Rendezvous() {
+  enum class Opens { Now, Later };
+  explicit Rendezvous(Opens opens = Opens::Now) {
     commId.fill(1);
-    session->serveRendezvous(commId, secret, "place");
+    if (opens == Opens::Now) open();
   }
+  void open() const { session->serveRendezvous(commId, secret, "place"); }
   JoinRequest request(int rank, int nRanks) const {
     JoinRequest r;
     r.commId = commId;
