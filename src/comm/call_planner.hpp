@@ -15,6 +15,7 @@
 #include "src/comm/learning.hpp"
 #include "src/comm/plans.hpp"
 #include "src/comm/schedules.hpp"
+#include "src/comm/settings.hpp"
 #include "src/plan/estimates.hpp"
 #include "src/plan/fit.hpp"
 #include "src/plan/planner.hpp"
@@ -46,9 +47,9 @@ struct CallEstimate {
   bool joined = false;
 };
 
-/// This machine's link costs, of all transports of `table` (from the user's cache, or measured now), and what was
-/// measured to be fastest on it among so many ranks.
-Status addMeasurements(int nRanks, int timeoutMs, TransportTable table, PeerDescriptor* descriptor);
+/// This machine's link costs, of all transports that `settings` allow (from the user's cache, or measured now), and
+/// what was measured to be fastest on it among so many ranks.
+Status addMeasurements(int nRanks, const CommSettings& settings, PeerDescriptor* descriptor);
 
 /// One of the communicator's.  One thread at a time (with its turn), but for estimate().
 class CallPlanner {

@@ -148,7 +148,7 @@ Status Joining::prepare(int rank, int nRanks, PeerDescriptor* descriptor) {
   }
   TUTTI_ASSIGN(descriptor->settings, commonSettings(settings));
   descriptor->hostLinks = settings.hostLinks;
-  return rank == 0 ? addMeasurements(nRanks, settings.timeoutMs, settings.table, descriptor) : Status();
+  return rank == 0 ? addMeasurements(nRanks, settings, descriptor) : Status();
 }
 
 // A rank in trouble joins all the same: the others would wait for it, and nobody would tell them why.

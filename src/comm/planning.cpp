@@ -57,8 +57,12 @@ double worstRanksPerCore(const std::vector<PeerDescriptor>& descriptors) {
 }  // namespace
 
 // The other ranks wait meanwhile: whatever the machine does, for less than half of their deadline.
-Status addMeasurements(int nRanks, int timeoutMs, TransportTable table, PeerDescriptor* descriptor) {
+Status addMeasurements(int nRanks, const CommSettings& settings, PeerDescriptor* descriptor) {
   constexpr int kBudgetMs = 200;
+  const int timeoutMs = settings.timeoutMs;
+  std::vector<const TransportEntry*> table;  // the others would take time, and may warn that they cannot be used
+  for (const TransportEntry* entry : settings.table)
+    if (isAllowed(*entry, settings)) table.push_back(entry);
   const int budgetMs = timeoutMs <= 0 ? kBudgetMs : std::min(kBudgetMs, std::max(timeoutMs / 20, 1));
   const MachineIdentity machine = thisMachine();
   const LinkKinds kinds = linkKinds(table);
