@@ -334,11 +334,9 @@ class ProbePair {
     if (request != 0) wait([&] { return endpoint.test(request); });
   }
 
-  /// Of every probe.  On a machine that is too busy it would take longer than its figures are worth.
-  void begin() {
-    failed_ = false;
-    probeEndNs_ = nowNs() + kLongestProbeNs;
-  }
+  /// Of every probe.  On a machine that is too busy it would take longer than its figures are worth.  A pair that has
+  /// failed once stays so: a message of another size must not follow one that is half sent.
+  void begin() { probeEndNs_ = nowNs() + kLongestProbeNs; }
 
   template <class Attempt>
   void wait(Attempt attempt) {
