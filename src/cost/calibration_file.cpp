@@ -147,7 +147,7 @@ Result<Calibration> loadOrMeasure(const MachineIdentity& machine, const LinkKind
   KeptFigures kept;
   if (!first.empty()) {
     kept = keptIn(first, machine, kinds);
-    const bool busy = kept.figures && now.othersShare && now.othersShare() > kTooBusy;
+    const bool busy = kept.figures && !kept.lacking && now.othersShare && now.othersShare() > kTooBusy;
     if (busy) return std::move(*kept.figures);
     kept = keptOfPlacement(std::move(kept), machine, kinds, now);
     if (kept.figures && !kept.lacking && (kept.good() || kept.figures->times >= kMostTimes))

@@ -307,6 +307,13 @@ TEST_CASE("while others have the processors, kept figures are used, and no measu
   others = 0;
   CHECK(load()->complete);
   CHECK(measured == 2);
+  // What is of a transport that the file lacks is measured on one core all the same, once.
+  others = 1;
+  Calibration lacking = oddFigures();
+  std::erase_if(lacking.links, [](const Calibration::Link& link) { return link.key.starts_with("tcp"); });
+  REQUIRE(writeCalibration(calibrationPath(kMachine), lacking).ok());
+  for (int i = 0; i < 2; ++i) CHECK(load()->at(kTcpLocal, Protocol::Slots).available);
+  CHECK(measured == 3);
 }
 
 TEST_CASE("a virtual machine's cores that move have figures for both placements") {
