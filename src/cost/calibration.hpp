@@ -113,8 +113,9 @@ Calibration bestOf(const Calibration& a, const Calibration& b);
 /// Figures that are not complete, or that others disturbed more than this, are measured again by the programs that come
 /// later, ...
 inline constexpr double kMostDisturbed = 0.1;
-/// ... up to so often, ...
+/// ... up to so often, and those that are not complete every so many seconds however often, ...
 inline constexpr int kMostTimes = 8;
+inline constexpr int kAgainSeconds = 300;
 /// ... but not while other programs have more than this part of the processors: messages between two cores would not be
 /// measured (src/calibrate/measure.hpp), as one busy loop on two processors makes streams seem a hundred times slower.
 inline constexpr double kTooBusy = 0.25;

@@ -1,9 +1,11 @@
 // Calibration on disk.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -87,7 +89,21 @@ struct KeptFigures {
   std::optional<Calibration> figures;  // nothing: the file is missing or no good
   bool lacking = false;                // a transport's, which are built-in figures then
   bool good() const { return figures->complete && figures->disturbed <= kMostDisturbed; }
+  /// Whether they are to be used as they are.
+  bool suffices() const;
 };
+
+/// 0 where the file has gone.
+int64_t ageSeconds(const std::string& path) {
+  struct stat about {};
+  return stat(path.c_str(), &about) == 0 ? std::max<int64_t>(time(nullptr) - about.st_mtime, 0) : 0;
+}
+
+bool KeptFigures::suffices() const {
+  if (!figures || lacking) return false;
+  if (good()) return true;
+  return figures->times >= kMostTimes && (figures->complete || ageSeconds(path) < kAgainSeconds);
+}
 
 KeptFigures keptIn(const std::string& path, const MachineIdentity& machine, const LinkKinds& kinds) {
   KeptFigures kept{path};
@@ -150,8 +166,7 @@ Result<Calibration> loadOrMeasure(const MachineIdentity& machine, const LinkKind
     const bool busy = kept.figures && !kept.lacking && now.othersShare && now.othersShare() > kTooBusy;
     if (busy) return std::move(*kept.figures);
     kept = keptOfPlacement(std::move(kept), machine, kinds, now);
-    if (kept.figures && !kept.lacking && (kept.good() || kept.figures->times >= kMostTimes))
-      return std::move(*kept.figures);
+    if (kept.suffices()) return std::move(*kept.figures);
     if (kept.figures) sayWhyAgain(kept);
   }
   TUTTI_ASSIGN(Calibration measured, measure(machine));
