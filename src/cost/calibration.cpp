@@ -240,6 +240,10 @@ Calibration bestOf(const Calibration& a, const Calibration& b) {
   constexpr Faster faster;
   Calibration best = (a.complete != b.complete ? a.complete : a.disturbed <= b.disturbed) ? a : b;
   best.times = a.times + b.times;
+  for (const auto* all : {&a, &b}) {
+    for (const Calibration::Link& link : all->links)
+      if (best.find(link.key) == nullptr) best.links.push_back(link);
+  }
   if (!a.complete || !b.complete) return best;
   best.copyGBps = std::max(a.copyGBps, b.copyGBps);
   best.copyFarGBps = std::max(a.copyFarGBps, b.copyFarGBps);
@@ -247,6 +251,7 @@ Calibration bestOf(const Calibration& a, const Calibration& b) {
   best.reduceFarGBps = std::max(a.reduceFarGBps, b.reduceFarGBps);
   for (const auto* all : {&a, &b}) {
     for (const Calibration::Link& link : all->links) {
+      if (a.find(link.key) == nullptr || b.find(link.key) == nullptr) continue;
       for (const Protocol p : kAllProtocols) {
         best.at(link.key, p) = faster(a.at(link.key, p), b.at(link.key, p), best.at(link.key, p));
       }

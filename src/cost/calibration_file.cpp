@@ -87,7 +87,8 @@ namespace {
 struct KeptFigures {
   std::string path;                    // empty: nowhere
   std::optional<Calibration> figures;  // nothing: the file is missing or no good
-  bool lacking = false;                // a transport's, which are built-in figures then
+  std::optional<Calibration> read;     // the same, as they are in the file
+  bool lacking = false;                // a transport's, which are built-in ones in `figures`
   bool good() const { return figures->complete && figures->disturbed <= kMostDisturbed; }
   /// Whether they are to be used as they are.
   bool suffices() const;
@@ -109,6 +110,7 @@ KeptFigures keptIn(const std::string& path, const MachineIdentity& machine, cons
   KeptFigures kept{path};
   Result<Calibration> read = readCalibration(path, machine);
   if (read.ok()) {
+    kept.read = *read;
     kept.lacking = addMissing(kinds, &*read);
     kept.figures = std::move(*read);
   } else if (access(path.c_str(), F_OK) == 0) {
@@ -171,7 +173,7 @@ Result<Calibration> loadOrMeasure(const MachineIdentity& machine, const LinkKind
   }
   TUTTI_ASSIGN(Calibration measured, measure(machine));
   measured.machine = machine;
-  if (kept.figures) measured = bestOf(*kept.figures, measured);
+  if (kept.figures) measured = bestOf(*kept.read, measured);
   if (!kept.path.empty()) {
     if (const Status status = writeCalibration(kept.path, measured); !status.ok()) {
       TUTTI_WARN("plan", "measured link costs are not kept: ", status.text());

@@ -323,8 +323,15 @@ TEST_CASE("while others have the processors, kept figures are used, and no measu
   Calibration lacking = oddFigures();
   std::erase_if(lacking.links, [](const Calibration::Link& link) { return link.key.starts_with("tcp"); });
   REQUIRE(writeCalibration(calibrationPath(kMachine), lacking).ok());
-  for (int i = 0; i < 2; ++i) CHECK(load()->at(kTcpLocal, Protocol::Slots).available);
+  for (int i = 0; i < 2; ++i)
+    CHECK(load()->at(kTcpLocal, Protocol::Slots) == oddFigures().at(kTcpLocal, Protocol::Slots));  // not the built-in
   CHECK(measured == 3);
+  // Also where not all could be measured: of the others the complete ones stay.
+  REQUIRE(writeCalibration(calibrationPath(kMachine), lacking).ok());
+  measured = 0;
+  const Calibration cut = *load();
+  CHECK((measured == 1 && cut.complete));
+  CHECK(cut.at(kTcpLocal, Protocol::Slots) == oddFigures().at(kTcpLocal, Protocol::Slots));
 }
 
 TEST_CASE("a virtual machine's cores that move have figures for both placements") {
