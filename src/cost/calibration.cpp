@@ -241,8 +241,11 @@ Calibration bestOf(const Calibration& a, const Calibration& b) {
   Calibration best = (a.complete != b.complete ? a.complete : a.disturbed <= b.disturbed) ? a : b;
   best.times = a.times + b.times;
   for (const auto* all : {&a, &b}) {
-    for (const Calibration::Link& link : all->links)
-      if (best.find(link.key) == nullptr) best.links.push_back(link);
+    for (const Calibration::Link& link : all->links) {
+      if (best.find(link.key) != nullptr) continue;
+      best.links.push_back(link);
+      best.complete = best.complete && all->complete;
+    }
   }
   if (!a.complete || !b.complete) return best;
   best.copyGBps = std::max(a.copyGBps, b.copyGBps);

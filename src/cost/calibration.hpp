@@ -108,7 +108,8 @@ Result<Calibration> readCalibration(const std::string& path, const MachineIdenti
 Status writeCalibration(const std::string& path, const Calibration& calibration);
 
 /// The best of both figures for everything: what else runs makes a machine seem slower, never faster.  Of one that is
-/// complete and one that is not, the complete one.  Kinds of links that one lacks come from the other.
+/// complete and one that is not, the complete one.  Kinds of links that one lacks come from the other, and
+/// it is not complete if that is not.
 Calibration bestOf(const Calibration& a, const Calibration& b);
 /// Figures that are not complete, or that others disturbed more than this, are measured again by the programs that come
 /// later, ...
