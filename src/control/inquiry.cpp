@@ -282,7 +282,7 @@ void Inquiry::onTimer() {
   }
   if (active_ && active_->parent >= 0 && active_->endNs <= now) {
     active_.reset();
-    // Who asked may have fallen silent, or hardly get a core: that is found out by asking, too.
+    // The rank that asked is silent or hardly gets a core.  An inquiry of our own finds out which.
     if (wanted_ && mustFail(wanted_->question.reason)) return begin();
     wanted_.reset();
   }

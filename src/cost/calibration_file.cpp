@@ -86,9 +86,8 @@ namespace {
 /// A file of figures, and those that are in it.
 struct KeptFigures {
   std::string path;                    // empty: nowhere
-  std::optional<Calibration> figures;  // nothing: the file is missing or no good
-  std::optional<Calibration> read;     // the same, as they are in the file
-  bool lacking = false;                // a transport's, which are built-in ones in `figures`
+  std::optional<Calibration> figures;  // as they are in the file; nothing: it is missing or no good
+  bool lacking = false;                // those of a transport
   bool good() const { return figures->complete && figures->disturbed <= kMostDisturbed; }
   /// Whether they are to be used as they are.
   bool suffices() const;
@@ -110,9 +109,8 @@ KeptFigures keptIn(const std::string& path, const MachineIdentity& machine, cons
   KeptFigures kept{path};
   Result<Calibration> read = readCalibration(path, machine);
   if (read.ok()) {
-    kept.read = *read;
+    kept.figures = *read;
     kept.lacking = addMissing(kinds, &*read);
-    kept.figures = std::move(*read);
   } else if (access(path.c_str(), F_OK) == 0) {
     TUTTI_WARN("plan", read.status().text(), "; measuring again");
   }
@@ -173,7 +171,7 @@ Result<Calibration> loadOrMeasure(const MachineIdentity& machine, const LinkKind
   }
   TUTTI_ASSIGN(Calibration measured, measure(machine));
   measured.machine = machine;
-  if (kept.figures) measured = bestOf(*kept.read, measured);
+  if (kept.figures) measured = bestOf(*kept.figures, measured);
   if (!kept.path.empty()) {
     if (const Status status = writeCalibration(kept.path, measured); !status.ok()) {
       TUTTI_WARN("plan", "measured link costs are not kept: ", status.text());

@@ -47,8 +47,9 @@ int dualPipeTable() {
   return 0;
 }
 
-/// Of a forward pass, sent by a rank, 16-bit elements.  Ulysses turns queries, keys, values and the result
-/// (docs/parallel/sp.md); a ring passes keys and values on; tensor parallelism gathers and scatters twice.
+/// Megabytes that a rank sends in the forward pass of one layer; elements have 16 bits.  Ulysses exchanges queries,
+/// keys, values and the result (docs/parallel/sp.md).  A ring passes keys and values on.  Tensor parallelism gathers
+/// and scatters twice.
 int contextTable() {
   constexpr double kTokens = 131072, kHidden = 4096, kKeys = 1024, kBytes = 2, kMega = 1e6;
   std::printf("%5s %10s %10s %18s   MB a layer of Llama 3.1 8B, 131072 tokens\n", "ranks", "Ulysses", "ring",

@@ -318,7 +318,7 @@ TEST_CASE("while others have the processors, kept figures are used, and no measu
   others = 0;
   CHECK(load()->complete);
   CHECK(measured == 2);
-  // What is of a transport that the file lacks is measured on one core all the same, once.
+  // The file lacks a transport: its figures are measured once all the same.
   others = 1;
   Calibration lacking = oddFigures();
   std::erase_if(lacking.links, [](const Calibration::Link& link) { return link.key.starts_with("tcp"); });
