@@ -23,6 +23,14 @@ Status runOn(Comm& comm, Task* run, Result<Progress> last) {
   return std::move(task.result);
 }
 
+void begin(const KnownCall& known, const CallBuffers& buffers) {
+  if (known.divisor == 0) return known.run->begin(buffers);
+  PrePostOps prePost;
+  prePost.divisor = known.divisor;
+  prePost.divided = {nullptr, buffers.output, known.dividedCount};
+  known.run->begin(buffers, prePost);
+}
+
 Status runKnown(Comm& comm, CallNumbers& numbers, const KnownCall& known, const PlainCall& call) {
   const uint64_t sequence = numbers.nextCollective();
   CallBuffers buffers = known.buffers;
@@ -30,11 +38,6 @@ Status runKnown(Comm& comm, CallNumbers& numbers, const KnownCall& known, const 
   buffers.output = static_cast<std::byte*>(call.recvbuff);
   buffers.call = withSequence(known.call, sequence);
   buffers.call.count |= comm.watchdog().recorder().history() & known.historyMask;
-  PrePostOps prePost;
-  if (known.divisor != 0) {
-    prePost.divisor = known.divisor;
-    prePost.divided = {nullptr, buffers.output, known.dividedCount};
-  }
   if (comm.tellsOfUse()) [[unlikely]] {
     comm.use(call.sendbuff, known.extents.sendBytes);
     comm.use(call.recvbuff, known.extents.recvBytes);
@@ -43,7 +46,7 @@ Status runKnown(Comm& comm, CallNumbers& numbers, const KnownCall& known, const 
   // the other ranks wait for.
   Watchdog& watchdog = comm.watchdog();
   if (known.record.exact) watchdog.enter(sequence, buffers.call, known.record);
-  known.run->begin(buffers, prePost);
+  begin(known, buffers);
   const Result<Progress> first = known.run->step();
   if (!known.record.exact) watchdog.enter(sequence, buffers.call, known.record);
   if (first.ok() && *first == Progress::Done) {

@@ -7,13 +7,21 @@ CollectiveRun::CollectiveRun(const Plan& plan) : worker_(plan.worker), states_(p
   for (const BoundLane& lane : plan.lanes) lanes_.emplace_back(plan, lane);
 }
 
-void CollectiveRun::begin(const CallBuffers& buffers, const PrePostOps& prePost) {
+void CollectiveRun::begin(const CallBuffers& buffers) {
   buffers_ = buffers;
-  prePost_ = prePost;
-  begun_ = prePost.prepares() ? prepareInput(worker_, buffers.reduction.dtype, prePost) : Status();
+  divides_ = false;
+  begun_ = Status();
   for (LaneRun& lane : lanes_) lane.begin(buffers_);
   std::fill(states_.begin(), states_.end(), LaneState::Running);
   running_ = lanes_.size();
+}
+
+void CollectiveRun::begin(const CallBuffers& buffers, const PrePostOps& prePost) {
+  const Status prepared = prePost.prepares() ? prepareInput(worker_, buffers.reduction.dtype, prePost) : Status();
+  begin(buffers);
+  prePost_ = prePost;
+  divides_ = prePost.divisor != 0;
+  begun_ = prepared;
 }
 
 Result<Progress> CollectiveRun::step() {
@@ -29,7 +37,7 @@ Result<Progress> CollectiveRun::step() {
     }
   }
   if (running_ > 0) return moved ? Progress::Moved : Progress::Blocked;
-  if (prePost_.divisor != 0) TUTTI_TRY(divideResult(worker_, buffers_.reduction.dtype, prePost_));
+  if (divides_) TUTTI_TRY(divideResult(worker_, buffers_.reduction.dtype, prePost_));
   return Progress::Done;
 }
 

@@ -16,6 +16,8 @@ class CollectiveRun : public Task {
   explicit CollectiveRun(const Plan& plan);
 
   void begin(const CallBuffers& buffers, const PrePostOps& prePost);
+  /// A call that is its schedule alone.
+  void begin(const CallBuffers& buffers);
   Result<Progress> step() override;
   int waitingOn() const override;
   /// The same for one lane; -1 if it is done.
@@ -30,7 +32,8 @@ class CollectiveRun : public Task {
   size_t running_ = 0;
   CallBuffers buffers_;
   Status begun_;  // what became of begin(), for the first step to say
-  PrePostOps prePost_;
+  bool divides_ = false;
+  PrePostOps prePost_;  // of a call that has such
 };
 
 }  // namespace tutti

@@ -26,6 +26,8 @@ constexpr int64_t kAwakeNs = 2'000'000;
 // by what yields cost (turn_cost.hpp).
 constexpr int kYieldsBeforeSleep = 1000;
 constexpr int kYieldsPerClock = 32;
+// Short calls of up to some eight ranks to a core end within so many.
+constexpr int kBriefYields = 16;
 // A look at every socket costs a system call each, so it is not for the shortest waits: only from this round on.
 constexpr int kRoundsPerProgress = 16;
 constexpr int kRoundsBeforeProgress = 4;
@@ -53,6 +55,25 @@ void askForCore(TurnCost* turns, const WaitPolicy& policy, int64_t nowNs) {
   if (!turns->wantsCoreTime(nowNs)) return;
   const std::span<const int> none;
   turns->coreTime(timeOfCore(policy.processes != nullptr ? *policy.processes : none), nowNs);
+}
+
+/// Lets others have the core.  turns: learns what that costs, if the yield is timed; may be null.
+/// Gives the nanoseconds of one that was timed, else 0.
+int64_t yieldCore(const WaitPolicy& policy, TurnCost* turns) {
+  // Once for each thread: the scheduler remembers.
+  static thread_local int asked = 0;
+  if (!policy.spin && asked != policy.sliceUs) [[unlikely]]
+    shortenTimeSlice(asked = policy.sliceUs);
+  if (turns == nullptr || !turns->samples()) {
+    sched_yield();
+    return 0;
+  }
+  const int64_t before = nowNs();
+  sched_yield();
+  const int64_t after = nowNs();
+  turns->sample(after - before, after);
+  askForCore(turns, policy, after);
+  return after - before;
 }
 
 }  // namespace
@@ -97,9 +118,10 @@ void Drive::adapt() {
 
 // ---- Steps.
 
-Result<Progress> stepBriefly(Task& task, TaskOwner& owner, const WaitPolicy& policy) {
+namespace {
+
+Result<Progress> stepSpinning(Task& task, TaskOwner& owner) {
   Result<Progress> progress = Progress::Blocked;
-  if (Drive::patienceOf(policy).spinNs == 0) return progress;
   for (int round = 1; round < kPausesPerLook; ++round) {
     if (round % kRoundsPerProgress == kRoundsBeforeProgress) owner.progress();
     pauseCpu();
@@ -107,6 +129,27 @@ Result<Progress> stepBriefly(Task& task, TaskOwner& owner, const WaitPolicy& pol
     if (!progress.ok() || *progress == Progress::Done) break;
   }
   return progress;
+}
+
+Result<Progress> stepYielding(Task& task, TaskOwner& owner, const WaitPolicy& policy) {
+  TurnCost& turns = turnCostOfThread();
+  Result<Progress> progress = Progress::Blocked;
+  for (int round = 1; round <= kBriefYields && turns.state() == TurnCost::State::Alone; ++round) {
+    if (round % kRoundsPerProgress == kRoundsBeforeProgress) owner.progress();
+    if (*progress == Progress::Blocked) yieldCore(policy, &turns);
+    progress = caught([&] { return task.step(); });
+    if (!progress.ok() || *progress == Progress::Done) break;
+  }
+  return progress;
+}
+
+}  // namespace
+
+Result<Progress> stepBriefly(Task& task, TaskOwner& owner, const WaitPolicy& policy) {
+  const Drive::Patience patience = Drive::patienceOf(policy);
+  if (patience.spinNs > 0) return stepSpinning(task, owner);
+  if (patience.yields > 0) return stepYielding(task, owner, policy);
+  return Progress::Blocked;
 }
 
 void failTask(DrivenTask* task, const Status& error) {
@@ -246,23 +289,8 @@ bool Drive::mayYield() {
 }
 
 void Drive::yield() {
-  // Once for each thread: the scheduler remembers.
-  static thread_local int asked = 0;
-  const WaitPolicy& policy = first_->policy;
-  if (!policy.spin && asked != policy.sliceUs) [[unlikely]]
-    shortenTimeSlice(asked = policy.sliceUs);
   ++yields_;
-  TurnCost& turns = turnCost();
-  if (patience_.yields == 0 || !turns.samples()) {
-    sched_yield();
-    return;
-  }
-  const int64_t before = nowNs();
-  sched_yield();
-  const int64_t after = nowNs();
-  yieldedNs_ += after - before;
-  turns.sample(after - before, after);
-  askForCore(&turns, policy, after);
+  yieldedNs_ += yieldCore(first_->policy, patience_.yields == 0 ? nullptr : &turnCost());
 }
 
 // The first sleeper that there is sleeps; the others are covered by the bound on the sleep.

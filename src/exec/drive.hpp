@@ -95,7 +95,8 @@ struct DrivenTask {
 void failTask(DrivenTask* task, const Status& error);
 
 /// Steps of one task in the first moments of its wait, before anything is set up to drive it: waits for short messages
-/// end there.  Gives what the last step said; Blocked at once where `policy` does not spin.
+/// end there.  Spins or yields, by `policy`.  Gives what the last step said; Blocked at once where `policy` or the load
+/// of the core wants the thread to sleep.
 Result<Progress> stepBriefly(Task& task, TaskOwner& owner, const WaitPolicy& policy);
 
 /// Tasks that are driven side by side.  One thread, but for ring().
