@@ -98,8 +98,6 @@ inline constexpr size_t kMostCalibrationBytes = 64 * 1024;
 /// older library may run beside this one. Empty: nowhere (TUTTI_CALIBRATION=off, or there is no home, which is never
 /// made and said once at level info).
 std::string calibrationPath(const MachineIdentity& machine);
-/// Where those of the second placement of a virtual machine's cores are kept (loadOrMeasure()).  Empty: nowhere.
-std::string movedCalibrationPath(const MachineIdentity& machine);
 
 /// Errors: SystemError (cannot be read; missing files too), InvalidArgument (not a calibration, or of another machine).
 Result<Calibration> readCalibration(const std::string& path, const MachineIdentity& machine);
@@ -126,7 +124,7 @@ struct CoreDistance {
   std::string key;  // LinkProfile::key of the messages that tell
   double us = 0;    // LinkCost::aloneUs of the smallest one in line
 };
-/// Distances that differ by more than this are of different placements of a virtual machine's cores.
+/// Distances that differ by more than this are of different placements of a virtual machine's cores (loadOrMeasure()).
 inline constexpr double kSameDistance = 1.8;
 
 /// The machine as it is now; an empty function: not known.
@@ -140,10 +138,11 @@ struct MachineGlance {
 /// ones.  A file that is there but no good is warned about and measured again; one that cannot be written is warned
 /// about and done without.  Error: only measure's own.
 ///
-/// Virtual machines have figures for two placements of their cores, each in a file of its own (calibrationPath(),
-/// movedCalibrationPath()): a hypervisor moves cores, and messages then take two to four times as long, or as short.
-/// The file is the one whose distance is now's.  A third placement takes the place of the second.  TUTTI_CALIBRATION
-/// names one file for all.
+/// Cores of a virtual machine move: its hypervisor places them nearer to each other or further apart, from second to
+/// second on some machines, and messages then take two to ten times as short or as long.  The figures are those of the
+/// nearest placement so far: choices by them lost the least in every placement
+/// (perf/results/choices-shared-cores-2core-epyc.txt).  A start that finds the cores nearer measures again, unless
+/// TUTTI_CALIBRATION names the file.
 Result<Calibration> loadOrMeasure(const MachineIdentity& machine, const LinkKinds& kinds,
                                   const std::function<Result<Calibration>(const MachineIdentity&)>& measure,
                                   const MachineGlance& now = {});

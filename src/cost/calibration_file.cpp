@@ -58,12 +58,6 @@ std::string calibrationPath(const MachineIdentity& machine) {
   return cat(folder, "/tutti/calibration-", toHex(bytes.data(), bytes.size()));
 }
 
-std::string movedCalibrationPath(const MachineIdentity& machine) {
-  const bool oneFile = !configText("TUTTI_CALIBRATION").empty();
-  const std::string path = oneFile ? "" : calibrationPath(machine);
-  return path.empty() ? "" : cat(path, "-moved");
-}
-
 Result<Calibration> readCalibration(const std::string& path, const MachineIdentity& machine) {
   TUTTI_ASSIGN(const std::string text, readKeptFile(path, "calibration", kMostCalibrationBytes));
   auto parsed = parseCalibration(text);
@@ -106,7 +100,7 @@ bool KeptFigures::suffices() const {
 }
 
 KeptFigures keptIn(const std::string& path, const MachineIdentity& machine, const LinkKinds& kinds) {
-  KeptFigures kept{path};
+  KeptFigures kept{.path = path, .figures = {}};
   Result<Calibration> read = readCalibration(path, machine);
   if (read.ok()) {
     kept.figures = *read;
@@ -123,30 +117,26 @@ double distanceIn(const Calibration& figures, const CoreDistance& now) {
   return costs == nullptr ? 0 : (*costs)[Protocol::Inline].aloneUs[0];
 }
 
-bool isOtherPlacement(const Calibration& figures, const CoreDistance& now) {
-  const double then = distanceIn(figures, now);
-  return then > 0 && now.us > 0 && std::max(then, now.us) > kSameDistance * std::min(then, now.us);
-}
-
-/// The figures of the cores' placement now, or where they are to be kept.
-KeptFigures keptOfPlacement(KeptFigures first, const MachineIdentity& machine, const LinkKinds& kinds,
-                            const MachineGlance& now) {
-  const std::string second = movedCalibrationPath(machine);
-  if (second.empty() || !first.figures || !first.good() || !now.coreDistance) return first;
+/// Whether cores are nearer to each other than when the figures were measured.
+bool coresAreNearer(const KeptFigures& kept, const MachineGlance& now) {
+  const bool named = !configText("TUTTI_CALIBRATION").empty();  // the user's own file stays as it is
+  if (named || !kept.figures || !kept.good() || !now.coreDistance) return false;
   const std::optional<CoreDistance> distance = now.coreDistance();
-  if (!distance || !isOtherPlacement(*first.figures, *distance)) return first;
-  TUTTI_INFO("plan", "messages between two cores take ", distance->us, " us, and took ",
-             distanceIn(*first.figures, *distance), " when ", first.path,
-             " was measured: the cores of a virtual machine have moved");
-  KeptFigures moved = keptIn(second, machine, kinds);
-  if (moved.figures && isOtherPlacement(*moved.figures, *distance)) moved.figures.reset();
-  return moved;
+  if (!distance) return false;
+  const double then = distanceIn(*kept.figures, *distance);
+  const bool nearer = distance->us > 0 && then > kSameDistance * distance->us;
+  const bool further = then > 0 && distance->us > kSameDistance * then;
+  if (nearer || further) {
+    TUTTI_INFO("plan", "messages between two cores take ", distance->us, " us, and took ", then, " when ", kept.path,
+               " was measured: the cores of a virtual machine have moved", nearer ? "; measuring again" : "");
+  }
+  return nearer;
 }
 
 void sayWhyAgain(const KeptFigures& kept) {
-  if (kept.good()) {
+  if (kept.good() && kept.lacking) {
     TUTTI_INFO("plan", kept.path, " lacks figures of a transport; measuring again");
-  } else {
+  } else if (!kept.good()) {
     TUTTI_INFO("plan", "other programs had ", static_cast<int>(100 * kept.figures->disturbed),
                " % of the processors while link costs were measured",
                kept.figures->complete ? "" : ", and not all could be", "; measuring again");
@@ -159,14 +149,12 @@ Result<Calibration> loadOrMeasure(const MachineIdentity& machine, const LinkKind
                                   const std::function<Result<Calibration>(const MachineIdentity&)>& measure,
                                   const MachineGlance& now) {
   if (configText("TUTTI_CALIBRATION") == "off") return defaultCalibration(machine, kinds);
-  const std::string first = calibrationPath(machine);
-  KeptFigures kept;
-  if (!first.empty()) {
-    kept = keptIn(first, machine, kinds);
+  KeptFigures kept{.path = calibrationPath(machine), .figures = {}};
+  if (!kept.path.empty()) {
+    kept = keptIn(kept.path, machine, kinds);
     const bool busy = kept.figures && !kept.lacking && now.othersShare && now.othersShare() > kTooBusy;
     if (busy) return std::move(*kept.figures);
-    kept = keptOfPlacement(std::move(kept), machine, kinds, now);
-    if (kept.suffices()) return std::move(*kept.figures);
+    if (kept.suffices() && !coresAreNearer(kept, now)) return std::move(*kept.figures);
     if (kept.figures) sayWhyAgain(kept);
   }
   TUTTI_ASSIGN(Calibration measured, measure(machine));

@@ -69,6 +69,12 @@ sim::MessagePrice wirePrice(const PlanRequest& r, const Calibration& c, const Li
   return price;
 }
 
+/// An operand in a slot, which is near memory, is read in the pass that combines it: from the other core's caches, or
+/// as fast as the operators go.
+double furtherUsPerByte(const Calibration& c, const sim::MessagePrice& price) {
+  return std::max(sim::kFurtherOperands * price.receiveUsPerByte, perByte(c.reduceGBps));
+}
+
 sim::MessagePrice copiedPrice(const PlanRequest& r, const Calibration& c, const LinkProfile& on, Protocol protocol,
                               double roomBytes) {
   if (on.betweenHosts) return wirePrice(r, c, on);
@@ -94,6 +100,7 @@ sim::MessagePrice copiedPrice(const PlanRequest& r, const Calibration& c, const 
   } else {
     divideCopies(oneWay.bandwidthGBps, bothWays.bandwidthGBps, &price);
   }
+  price.furtherUsPerByte = furtherUsPerByte(c, price);
   return price;
 }
 
@@ -106,6 +113,7 @@ sim::MessagePrice herePrice(const PlanRequest& r, const Calibration& c, const si
   sim::MessagePrice price = across;
   price.latencyUs = 0;
   price.sendUsPerByte = price.receiveUsPerByte = perByte(cost.here.bandwidthGBps) / 2 * slowing;
+  price.furtherUsPerByte = furtherUsPerByte(c, price);
   return price;
 }
 

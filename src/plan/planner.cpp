@@ -77,14 +77,44 @@ bool joins(const PlanRequest& r, const Algorithm& a) {
 
 namespace {
 
-/// The cheapest of the table; the first of equals.
-void takeCheapest(WireFormat wire, Choice* choice) {
+/// Messages that follow each other, each of which waits for the one before, by the algorithm's formula.
+double roundsOf(const Algorithm& a, Shape shape, const std::vector<LevelPart>& parts) {
+  const LinearCost step{.latencyUs = 1, .bandwidthGBps = 1e12, .waitUs = 0, .workShare = 0};
+  CostModel steps;
+  for (LinearCost* link : {&steps.intra, &steps.inter, &steps.link, &steps.exchange, &steps.oneWay}) *link = step;
+  steps.reduceGBps = steps.copyGBps = 1e12;
+  shape.parts = parts;
+  shape.bytes = 1;
+  return a.costUs(shape, steps);
+}
+
+/// Estimates of ranks that share cores are off by a tenth to two fifths, and the more, the more often ranks wait for
+/// each other: by how their turns on a core fall, and by how far the cores are apart at the moment, which a hypervisor
+/// changes from second to second (perf/results/choices-shared-cores-2core-epyc.txt).  So much cheaper a choice of more
+/// rounds has to be.
+constexpr double kRoundsMustWin = 1.15;
+
+double mostOfFewRounds(const PlanRequest& r) { return r.links.ranksPerCore > 1 && !r.links.inter ? kRoundsMustWin : 1; }
+
+/// The cheapest of the table; of those that cost about as much the one of the fewest rounds, and the first of equals.
+void takeCheapest(const PlanRequest& r, Choice* choice) {
+  const auto usable = [](const Candidate& row) {
+    return row.excluded.empty() && !row.atLeast && std::isfinite(row.costUs);
+  };
   const Candidate* best = nullptr;
   for (const Candidate& row : choice->table) {
-    if (!row.excluded.empty() || row.atLeast || !std::isfinite(row.costUs)) continue;
-    if (best == nullptr || row.comparedUs() < best->comparedUs()) best = &row;
+    if (usable(row) && (best == nullptr || row.comparedUs() < best->comparedUs())) best = &row;
   }
   if (best == nullptr) return;
+  if (!best->ready && !best->tuned) {
+    const double mostUs = best->comparedUs() * mostOfFewRounds(r);
+    double rounds = roundsOf(*best->algorithm, r.shape, best->parts);
+    for (const Candidate& row : choice->table) {
+      if (!usable(row) || row.ready || row.comparedUs() > mostUs) continue;
+      const double its = roundsOf(*row.algorithm, r.shape, row.parts);
+      if (its < rounds || (its == rounds && &row < best)) best = &row, rounds = its;
+    }
+  }
   choice->algorithm = best->algorithm;
   choice->ready = best->ready;
   choice->protocol = best->protocol;
@@ -92,7 +122,7 @@ void takeCheapest(WireFormat wire, Choice* choice) {
   choice->joined = best->joined;
   choice->costUs = best->costUs;
   choice->parts = best->parts;
-  choice->wire = !best->ready && mayNarrow(*best->algorithm) ? wire : WireFormat::Full;
+  choice->wire = !best->ready && mayNarrow(*best->algorithm) ? r.wire : WireFormat::Full;
 }
 
 /// Doubling among a number of groups that is no power of two looks different from each of them, so that many ranks
@@ -218,7 +248,7 @@ class Comparison {
     std::stable_sort(open_.begin(), open_.end(), [&](const Asked& a, const Asked& b) { return costOf(a) < costOf(b); });
     for (const Asked& asked : open_) {
       Candidate& row = choice_->table[asked.row];
-      if (row.comparedUs() > best * r_.within && !r_.wholeTable) break;
+      if (row.comparedUs() > best * std::max(r_.within, mostOfFewRounds(r_)) && !r_.wholeTable) break;
       TUTTI_ASSIGN(const CostEstimate cost, asked.estimates->cost(*asked.request, c_, wayOf(row)));
       row.atLeast = false;
       set(&row, cost, asked.scale);
@@ -351,7 +381,7 @@ Result<Choice> planAnew(const PlanRequest& r, const Calibration& c, Estimates* e
   if (!tuned || r.wholeTable || r.within > 1) considerAlgorithms(r, &comparison, &best);
   considerReady(inFull(r), c, &best);
   TUTTI_TRY(comparison.settle());
-  takeCheapest(r.wire, &best);
+  takeCheapest(r, &best);
   if (best.algorithm == nullptr && !best.ready)
     return invalidUsage(ErrorCode::AlgorithmDoesNotFit, "no algorithm serves ", describe(r.shape));
   best.interProtocol = r.links.intra && r.links.inter ? interProtocol(r, c) : best.protocol;

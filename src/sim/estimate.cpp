@@ -167,7 +167,9 @@ Load loadOf(const Bound& bound, const Prices& prices, double chunkBytes) {
     double& own = busy[static_cast<size_t>(coreOf[m])];
     for (const LaneProgram& lane : *roles.programs[m]->lanes) {
       for (const Step& step : lane.steps) {
-        own += (step.reduced * prices.reduceUsPerByte + step.copied * prices.copyUsPerByte) * chunkBytes;
+        // Operands that come as messages may cost less than the combination of others (MessagePrice::furtherUsPerByte).
+        const float reduced = step.nFrom > 1 ? 0 : step.reduced;
+        own += (reduced * prices.reduceUsPerByte + step.copied * prices.copyUsPerByte) * chunkBytes;
         const double bytes = step.chunks * chunkBytes;
         for (uint32_t i = 0; i < step.nTo; ++i) {
           const StepPeer& peer = lane.peers[step.firstPeer + step.nFrom + i];

@@ -21,6 +21,9 @@ struct MessagePrice {
   double sendUsPerByte = 0;
   double receiveUsPerByte = 0;
   double operandUsPerByte = 0;  // more work of a receiver that combines it
+  /// Of an operand of a combination that is not the first, with its part of the combination.  Negative:
+  /// kFurtherOperands of receiving it, and RankPrices::reduceUsPerByte.
+  double furtherUsPerByte = -1;
   /// Of either end, for what is copied together into a message, or apart from one (Step::gathered, scattered).
   double gatherUsPerByte = 0;
   double wireUsPerByte = 0;  // of wires that are taken in turn, at both ends; 0: there are none
@@ -41,10 +44,13 @@ inline double sendWork(const MessagePrice& price, const Step& step, const StepPe
   return peer.messages * price.sendUs + (copies ? step.chunks * chunkBytes * price.sendUsPerByte : 0) + gathered;
 }
 
-/// Work of a receiver for each byte; first: of the message's step.
-inline double receiveUsPerByte(const MessagePrice& price, bool combines, bool first, bool fresh) {
+/// Work of a receiver for each byte, beside reduceUsPerByte for every operand but the first; first: of the message's
+/// step.
+inline double receiveUsPerByte(const MessagePrice& price, double reduceUsPerByte, bool combines, bool first,
+                               bool fresh) {
   const double freshUs = fresh ? price.freshUsPerByte : 0;
   if (!combines) return price.receiveUsPerByte + freshUs;
+  if (!first && price.furtherUsPerByte >= 0) return price.furtherUsPerByte - reduceUsPerByte + freshUs;
   return (first ? 1 : kFurtherOperands) * price.receiveUsPerByte + price.operandUsPerByte + freshUs;
 }
 

@@ -30,10 +30,6 @@ int printCalibration() {
   const auto kept = path.empty() ? Result<Calibration>(builtIn) : readCalibration(path, machine);
   std::printf("# %s\n", path.empty() ? "built in" : kept.ok() ? path.c_str() : "built in; nothing is measured yet");
   std::fputs(toText(kept.ok() ? *kept : builtIn).c_str(), stdout);
-  const std::string moved = movedCalibrationPath(machine);
-  const auto second = moved.empty() ? Result<Calibration>(builtIn) : readCalibration(moved, machine);
-  if (!moved.empty() && second.ok())
-    std::printf("# %s: after the cores of this virtual machine have moved\n%s", moved.c_str(), toText(*second).c_str());
   return 0;
 }
 

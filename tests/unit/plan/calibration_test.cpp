@@ -334,12 +334,12 @@ TEST_CASE("while others have the processors, kept figures are used, and no measu
   CHECK(cut.at(kTcpLocal, Protocol::Slots) == oddFigures().at(kTcpLocal, Protocol::Slots));
 }
 
-TEST_CASE("a virtual machine's cores that move have figures for both placements") {
+TEST_CASE("figures are those of the nearest placement of a virtual machine's cores") {
   Scratch scratch;
   setenv("XDG_CACHE_HOME", scratch.path().c_str(), 1);
   unsetenv("TUTTI_CALIBRATION");
   int measured = 0;
-  CoreDistance distance{std::string(kShmThreads.key), 0.2};
+  CoreDistance distance{std::string(kShmThreads.key), 0.6};
   const auto measure = [&](const MachineIdentity&) -> Result<Calibration> {
     ++measured;
     Calibration c = oddFigures();
@@ -355,24 +355,21 @@ TEST_CASE("a virtual machine's cores that move have figures for both placements"
     REQUIRE(loaded.ok());
     return loaded->at(kShmThreads, Protocol::Inline).aloneUs[0];
   };
-  CHECK(distanceLoaded(0.2) == 0.2);
-  CHECK(distanceLoaded(0.3) == 0.2);  // a mood
+  CHECK(distanceLoaded(0.6) == 0.6);
+  CHECK(distanceLoaded(0.5) == 0.6);           // a mood
+  CHECK(distanceLoaded(2) == 0.6);             // further
+  CHECK(distanceLoaded(std::nullopt) == 0.6);  // not known
   CHECK(measured == 1);
-  CHECK(distanceLoaded(0.6) == 0.6);
-  CHECK(measured == 2);
-  CHECK(distanceLoaded(0.21) == 0.2);  // both are kept
-  CHECK(distanceLoaded(0.62) == 0.6);
-  CHECK(distanceLoaded(std::nullopt) == 0.2);  // not known
-  CHECK(measured == 2);
-  CHECK(distanceLoaded(2) == 2);  // a third takes the second's place
-  CHECK(distanceLoaded(0.2) == 0.2);
-  CHECK(measured == 3);
-  CHECK(distanceLoaded(0.6) == 0.6);
-  CHECK(measured == 4);
-  // A file that the user names is the one for all.
+  // A file that the user names stays as it is.
   setenv("TUTTI_CALIBRATION", calibrationPath(kMachine).c_str(), 1);
-  CHECK(distanceLoaded(2) == 0.2);
-  CHECK(measured == 4);
+  CHECK(distanceLoaded(0.2) == 0.6);
+  unsetenv("TUTTI_CALIBRATION");
+  CHECK(measured == 1);
+  CHECK(distanceLoaded(0.2) == 0.2);  // nearer
+  CHECK(measured == 2);
+  CHECK(distanceLoaded(0.6) == 0.2);
+  CHECK(distanceLoaded(0.12) == 0.2);
+  CHECK(measured == 2);
 }
 
 TEST_CASE("a glance at the machine sees others, and how far two cores are") {

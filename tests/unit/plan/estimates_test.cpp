@@ -101,6 +101,32 @@ TEST_CASE("the estimate of a schedule costs what its closed formula says") {
         Approx(2 * ceilLog(n) * kAlpha + part * (2 * kBeta + kGamma)));
 }
 
+TEST_CASE("operands that come together cost what the pass that combines them takes of each") {
+  const int n = GENERATE(3, 4, 8);
+  const double bytes = 1 << 20;
+  const Shape shape = shapeOf(Collective::Reduce, n, size_t{1} << 20);
+  auto roles = sim::allRoles({.name = "direct",
+                              .build = findAlgorithm(Collective::Reduce, "direct")->build,
+                              .shape = shape,
+                              .options = {},
+                              .switchesUs = {}});
+  REQUIRE(roles.ok());
+  const sim::Bound bound = sim::bind(std::move(*roles), {});
+  sim::Prices prices = linear();
+  const auto us = [&] {
+    const auto estimated = sim::estimate(bound, prices, bytes, 1);
+    REQUIRE(estimated.ok());
+    CHECK(sim::loadOf(bound, prices, bytes).busyUs <= estimated->busyUs * (1 + 1e-9));
+    return estimated->firstUs;
+  };
+  const double one = kAlpha + bytes * (kBeta + kGamma);  // the first message and the root's own part
+  CHECK(us() == Approx(one + (n - 2) * bytes * (sim::kFurtherOperands * kBeta + kGamma)));
+  for (const double further : {0.5 * kBeta, 2 * kGamma, 3 * kBeta}) {
+    prices.copied[0].furtherUsPerByte = further;
+    CHECK(us() == Approx(one + (n - 2) * bytes * further));
+  }
+}
+
 TEST_CASE("messages of several chunks are compared where two fit a slot, cheaper where messages are dear, and said") {
   const auto rowsOf = [](const PlanRequest& r) {
     const auto choice = plan(r, figures());

@@ -84,7 +84,7 @@ TEST_CASE("the planner picks what a person would") {
   const char* kWholeBandwidth = "ring twoshot halvingdoubling circulant hierarchical torus2d torus3d";
   const Row rows[] = {
       {Collective::AllReduce, 1, 2, 8, "oneshot recursivedoubling", Protocol::Inline},
-      {Collective::AllReduce, 1, 8, 1 * kKiB, "recursivedoubling twoshot", Protocol::Slots},
+      {Collective::AllReduce, 1, 8, 1 * kKiB, "oneshot recursivedoubling twoshot", Protocol::Slots},
       {Collective::AllReduce, 1, 8, 64 * kMiB, kWholeBandwidth, Protocol::Slots},
       {Collective::AllReduce, 4, 1, 8, "oneshot recursivedoubling", Protocol::Slots},
       {Collective::AllReduce, 4, 1, 64 * kMiB, kWholeBandwidth, Protocol::Slots},
@@ -244,6 +244,45 @@ TEST_CASE("ranks that share cores wait as seldom as possible when there is littl
     CHECK(planned(r).algorithm->name == "direct");
   }
   CHECK(planned(request(Collective::Barrier, 1, 64, 0)).algorithm->name == "dissemination");
+}
+
+TEST_CASE("where ranks share cores, fewer rounds win unless more are clearly cheaper") {
+  const auto cheapest = [](const Choice& choice) {
+    double least = HUGE_VAL;
+    for (const Candidate& row : choice.table) {
+      if (row.excluded.empty() && !row.atLeast) least = std::min(least, row.costUs);
+    }
+    return least;
+  };
+  int dearer = 0;
+  for (const Collective collective : {Collective::Reduce, Collective::Broadcast, Collective::AllReduce,
+                                      Collective::ReduceScatter, Collective::AllGather, Collective::AllToAll}) {
+    for (const int nRanks : {4, 6, 8}) {
+      for (const size_t bytes : {size_t{8}, 16 * kKiB, 512 * kKiB, 4 * kMiB}) {
+        PlanRequest r = request(collective, 1, nRanks, bytes);
+        r.wholeTable = true;
+        const Choice alone = planned(r);
+        CHECK(alone.costUs == cheapest(alone));
+        r.links.ranksPerCore = nRanks / 2;
+        const Choice shared = planned(r);
+        INFO(explain(r, shared));
+        CHECK(shared.costUs <= 1.15 * cheapest(shared));
+        dearer += shared.costUs > cheapest(shared) ? 1 : 0;
+        // Nothing of one round that costs about as much has been left.
+        const bool oneRound = std::ranges::any_of(shared.table, [&](const Candidate& row) {
+          return row.excluded.empty() && row.algorithm->name == "direct" && row.costUs <= 1.15 * cheapest(shared);
+        });
+        if (oneRound && isRooted(collective)) CHECK(shared.algorithm->name == "direct");
+        // The same without the whole table: what may be taken is estimated.
+        r.wholeTable = false;
+        const Choice quick = planned(r);
+        CHECK(quick.algorithm == shared.algorithm);
+        CHECK(quick.protocol == shared.protocol);
+        CHECK(quick.joined == shared.joined);
+      }
+    }
+  }
+  CHECK(dearer > 0);
 }
 
 TEST_CASE("channels follow the wire: one stream fills a slow one, a fast one gets several for large messages") {
