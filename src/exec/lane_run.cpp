@@ -271,7 +271,7 @@ void LaneRun::releaseAll(const BoundOp& op) {
 // read it where it lies, or it travels in the control lines.
 Result<bool> LaneRun::chooseDelivery(const BoundOp& op, size_t bytes) {
   if (delivery_ != Delivery::Unknown) return true;
-  const bool shares = op.outbox != nullptr && bytes > kBoardBytes && bytes <= op.outbox->mostBytes();
+  const bool shares = op.outbox != nullptr && bytes >= kLeastSharedBytes && bytes <= op.outbox->mostBytes();
   if (shares && !(op.direct && lends(op, *op.to[0], bytes))) {
     TUTTI_ASSIGN(shared_, op.outbox->reserve(bytes));
     if (shared_ == nullptr) {

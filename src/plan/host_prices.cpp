@@ -92,7 +92,7 @@ sim::MessagePrice copiedPrice(const PlanRequest& r, const Calibration& c, const 
   price.sendUs = on.systemCalls || shared ? work / 2 : work;
   price.receiveUs = work - price.sendUs;
   price.latencyUs = oneWay.latencyUs - work;
-  price.once = on.writesOnce;
+  if (on.writesOnce) price.onceFromBytes = kLeastSharedBytes;
   // Sockets take what lies in the user's memory, slots are built piece by piece in any case.
   price.gatherUsPerByte = on.systemCalls ? perByte(c.copyGBps) : 0;
   if (cost.near.oneWay <= 0) {  // one message alone: both ends one after the other

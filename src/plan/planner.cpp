@@ -88,13 +88,16 @@ double roundsOf(const Algorithm& a, Shape shape, const std::vector<LevelPart>& p
   return a.costUs(shape, steps);
 }
 
-/// Estimates of ranks that share cores are off by a tenth to two fifths, and the more, the more often ranks wait for
-/// each other: by how their turns on a core fall, and by how far the cores are apart at the moment, which a hypervisor
-/// changes from second to second (perf/results/choices-shared-cores-2core-epyc.txt).  So much cheaper a choice of more
-/// rounds has to be.
+/// Estimates of ranks that share cores and memory are off by a tenth to two fifths, and the more, the more often ranks
+/// wait for each other: by how their turns on a core fall, and by how far the cores are apart at the moment, which a
+/// hypervisor changes from second to second (perf/results/choices-shared-cores-2core-epyc.txt).  So much cheaper a
+/// choice of more rounds has to be.
 constexpr double kRoundsMustWin = 1.15;
 
-double mostOfFewRounds(const PlanRequest& r) { return r.links.ranksPerCore > 1 && !r.links.inter ? kRoundsMustWin : 1; }
+double mostOfFewRounds(const PlanRequest& r) {
+  const bool memory = r.links.intra && !r.links.inter && !r.links.intra->systemCalls;
+  return memory && r.links.ranksPerCore > 1 ? kRoundsMustWin : 1;
+}
 
 /// The cheapest of the table; of those that cost about as much the one of the fewest rounds, and the first of equals.
 void takeCheapest(const PlanRequest& r, Choice* choice) {
@@ -106,8 +109,9 @@ void takeCheapest(const PlanRequest& r, Choice* choice) {
     if (usable(row) && (best == nullptr || row.comparedUs() < best->comparedUs())) best = &row;
   }
   if (best == nullptr) return;
-  if (!best->ready && !best->tuned) {
-    const double mostUs = best->comparedUs() * mostOfFewRounds(r);
+  const double factor = mostOfFewRounds(r);
+  if (factor > 1 && !best->ready && !best->tuned) {
+    const double mostUs = best->comparedUs() * factor;
     double rounds = roundsOf(*best->algorithm, r.shape, best->parts);
     for (const Candidate& row : choice->table) {
       if (!usable(row) || row.ready || row.comparedUs() > mostUs) continue;

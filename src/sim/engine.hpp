@@ -364,8 +364,7 @@ class Engine {
       if (m.left > 0) break;
       const MessagePrice& price = *m.price;
       if (m.direct) read_.emplace_back(m.sender, price.latencyUs);
-      work += m.count * price.receiveUs +
-              m.bytes * receiveUsPerByte(price, prices_.reduceUsPerByte, step.reduced > 0, first, m.fresh);
+      work += m.count * price.receiveUs + m.bytes * receiveUsPerByte(price, prices_, step.reduced > 0, first, m.fresh);
       from.head = m.next;
       if (from.head < 0) from.tail = -1;
       m.next = free_;

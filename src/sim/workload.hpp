@@ -13,6 +13,8 @@
 
 namespace tutti::sim {
 
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
+
 /// What a message costs; microseconds, and microseconds a byte.
 struct MessagePrice {
   double sendUs = 0;     // work of the sender for the message
@@ -26,8 +28,8 @@ struct MessagePrice {
   double furtherUsPerByte = -1;
   /// Of either end, for what is copied together into a message, or apart from one (Step::gathered, scattered).
   double gatherUsPerByte = 0;
-  double wireUsPerByte = 0;  // of wires that are taken in turn, at both ends; 0: there are none
-  bool once = false;         // what a step sends to several ranks is copied in once
+  double wireUsPerByte = 0;       // of wires that are taken in turn, at both ends; 0: there are none
+  double onceFromBytes = kNever;  // messages of a step to several ranks are copied in once, if they are as large
   /// More work of a receiver on another core than the sender, for what the sender has computed or received itself.
   double freshUsPerByte = 0;
 };
@@ -39,19 +41,9 @@ inline constexpr double kFurtherOperands = 0.5;
 inline double sendWork(const MessagePrice& price, const Step& step, const StepPeer& peer, bool first,
                        double chunkBytes) {
   if (!first && step.published) return 0;
-  const bool copies = first || !price.once;
+  const bool copies = first || step.chunks * chunkBytes < price.onceFromBytes;
   const double gathered = first ? step.gathered * chunkBytes * price.gatherUsPerByte : 0;
   return peer.messages * price.sendUs + (copies ? step.chunks * chunkBytes * price.sendUsPerByte : 0) + gathered;
-}
-
-/// Work of a receiver for each byte, beside reduceUsPerByte for every operand but the first; first: of the message's
-/// step.
-inline double receiveUsPerByte(const MessagePrice& price, double reduceUsPerByte, bool combines, bool first,
-                               bool fresh) {
-  const double freshUs = fresh ? price.freshUsPerByte : 0;
-  if (!combines) return price.receiveUsPerByte + freshUs;
-  if (!first && price.furtherUsPerByte >= 0) return price.furtherUsPerByte - reduceUsPerByte + freshUs;
-  return (first ? 1 : kFurtherOperands) * price.receiveUsPerByte + price.operandUsPerByte + freshUs;
 }
 
 /// What ranks do beside messages.
@@ -65,6 +57,16 @@ struct RankPrices {
   /// Where one member stands for more ranks of a node than it has cores for: so much longer takes all work.
   double stretch = 1;
 };
+
+/// Work of a receiver for each byte, beside RankPrices::reduceUsPerByte for every operand but the first; first: of the
+/// message's step.
+inline double receiveUsPerByte(const MessagePrice& price, const RankPrices& rank, bool combines, bool first,
+                               bool fresh) {
+  const double freshUs = fresh ? price.freshUsPerByte : 0;
+  if (!combines) return price.receiveUsPerByte + freshUs;
+  if (!first && price.furtherUsPerByte >= 0) return price.furtherUsPerByte - rank.reduceUsPerByte + freshUs;
+  return (first ? 1 : kFurtherOperands) * price.receiveUsPerByte + price.operandUsPerByte + freshUs;
+}
 
 /// The way from a member to one of its peers.
 struct Edge {
@@ -102,7 +104,6 @@ struct Workload {
   }
 };
 
-inline constexpr double kNever = std::numeric_limits<double>::infinity();
 inline constexpr double kMostUs = 2e12;  // 23 days: what takes longer is an error
 
 /// What happened, for timelines and critical paths; microseconds.

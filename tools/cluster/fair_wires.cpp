@@ -24,7 +24,7 @@ struct ProtocolPrices {
         price.sendUsPerByte = perByte(p.copyGBps) + (writes > 0 ? perByte(p.acrossWriteGBps) : 0);
         price.receiveUsPerByte = perByte(p.copyGBps) + (across > 0 ? perByte(p.acrossGBps) : 0);
         price.gatherUsPerByte = perByte(p.gatherGBps);
-        price.once = p.once;
+        if (p.once) price.onceFromBytes = 0;
       }
     }
   }
