@@ -58,7 +58,8 @@ struct LinkProbes {
 /// Measures what it can, and keeps the built-in figures of `kinds` for the rest.
 ///
 /// 1. One core alone: memory, and messages whose two ends one thread has. The least time of short pieces counts, which
-///    a busy machine does not change. All built-in figures of links are scaled by it (inProportion).
+///    a busy machine does not change; memory once more at the end. All built-in figures of links are scaled by it
+///    (inProportion).
 /// 2. Two cores: messages, streams of messages, and the size from which stores pass the cache (copies of up to 64 MiB;
 ///    the process's threshold stays). This part is left out if other programs had more than `tooBusy` of the
 ///    processors before it, and thrown away if they had meanwhile.
