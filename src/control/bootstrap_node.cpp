@@ -217,6 +217,11 @@ void BootstrapNode::rankEnded(const CommId& commId, int rank, const std::string&
 
 bool BootstrapNode::rendezvousDone(const CommId& commId) const { return !impl_->places_.contains(commId); }
 
+bool BootstrapNode::meetingsWait() const {
+  return std::any_of(impl_->places_.begin(), impl_->places_.end(),
+                     [](const auto& entry) { return entry.second.rendezvous.waits(); });
+}
+
 MemberId BootstrapNode::join(const JoinRequest& request) {
   const MemberId id = impl_->nextMember_++;
   auto& member = impl_->members_[id];
@@ -265,6 +270,10 @@ void BootstrapNode::setNames(MemberId member, std::string where, std::vector<Hos
 int64_t BootstrapNode::silentSinceNs(MemberId member, int rank) const { return impl_->at(member).silentSinceNs(rank); }
 
 void BootstrapNode::putOff(MemberId member, int64_t deadlineNs) { impl_->at(member).putOff(deadlineNs); }
+
+void BootstrapNode::putOffMeetings(int64_t lateNs) {
+  for (auto& [id, place] : impl_->places_) place.rendezvous.putOff(lateNs);
+}
 
 void BootstrapNode::inquire(MemberId member, InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs) {
   impl_->at(member).inquire(reason, sequence, suspect, graceNs);

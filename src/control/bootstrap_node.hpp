@@ -139,6 +139,11 @@ class BootstrapNode : public Machine {
   /// A join that has lasted without counting (the process had no core) may take until then, on the clock of nowNs(), if
   /// that is later.
   void putOff(MemberId member, int64_t deadlineNs);
+  /// This process had no core, or was stopped, for so long behind nextTimerNs(): where ranks meet here, those that have
+  /// come in the meantime are still to be looked at.
+  void putOffMeetings(int64_t lateNs);
+  /// Ranks wait here for others to come.
+  bool meetingsWait() const;
   /// Every rank is up and infos() is filled in.
   bool up(MemberId member) const;
   const std::vector<std::string>& infos(MemberId member) const;

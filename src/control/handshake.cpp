@@ -9,7 +9,7 @@ namespace tutti {
 
 namespace {
 
-constexpr std::string_view kMagic = "TUTTI-7\n";  // the number is the protocol's version
+constexpr std::string_view kMagic = "TUTTI-8\n";  // the number is the protocol's version
 
 /// Without its tag.
 std::string encodeHello(const Hello& hello, const Nonce& nonce) {

@@ -18,6 +18,8 @@ constexpr int64_t kHeartbeatNs = 1'000'000'000;
 constexpr int64_t kQuietNs = 3'500'000'000;
 /// A rank that waits for this long says for whom.
 constexpr int64_t kLongNs = 2'500'000'000;
+/// A rendezvous hears that a join has been put off when that makes so much.
+constexpr int64_t kPutOffToldNs = 250'000'000;
 /// How far ahead of us a peer's gathers may be.
 constexpr uint64_t kMaxGathersAhead = 1 << 12;
 
@@ -335,12 +337,23 @@ void Member::inquire(InquiryReason reason, uint64_t sequence, int suspect, int64
 
 // ---- Time.
 
+/// Between two looks; of the time that the join was given, however much it is put off.
+int64_t Member::joinMarginNs() const {
+  return std::clamp<int64_t>((request_.deadlineNs - beganNs_) / 10, 0, 1'000'000'000);
+}
+
+void Member::putOff(int64_t deadlineNs) {
+  joinDeadlineNs_ = std::max(joinDeadlineNs_, deadlineNs);
+  const bool known = joinDeadlineNs_ - toldDeadlineNs_ < kPutOffToldNs;
+  if (rendezvousLink_ != 0 && !failure_ && !known) registerAtPlace();
+}
+
 /// Joining takes long: ever closer looks for whom to name, the last one at the deadline.
 ///   1  who is not linked with us, in time for all to hear of it; rank -1 would be the answer of everyone else
 ///   2  who does not answer
 ///   3  give up
 void Member::checkJoin() {
-  const int64_t margin = std::clamp<int64_t>((joinDeadlineNs_ - beganNs_) / 10, 0, 1'000'000'000);
+  const int64_t margin = joinMarginNs();
   const int64_t looks[] = {joinDeadlineNs_ - 2 * margin, joinDeadlineNs_ - margin, joinDeadlineNs_};
   if (joinChecks_ > 0 && looks[joinChecks_ - 1] > network_.nowNs()) {  // it was put off
     joinCheckNs_ = looks[joinChecks_ - 1];

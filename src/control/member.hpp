@@ -43,7 +43,7 @@ class Member : private InquiryHost {
   void start();
   bool up() const { return up_; }
   /// As BootstrapNode::putOff.
-  void putOff(int64_t deadlineNs) { joinDeadlineNs_ = std::max(joinDeadlineNs_, deadlineNs); }
+  void putOff(int64_t deadlineNs);
   const std::vector<std::string>& infos() const { return infos_; }
   const std::vector<ControlAddress>& controlAddresses() const { return controlAddresses_; }
   const JoinRequest& request() const { return request_; }
@@ -134,6 +134,8 @@ class Member : private InquiryHost {
   void joinTooLate(bool last);
   std::string howMissed(int peer, const Neighbour& neighbour) const;
   void checkJoin();
+  int64_t joinMarginNs() const;
+  void registerAtPlace();
 
   // member_links.cpp: dials and links; overlay_links.cpp: those of neighbours
   void tryDial(Dial& dial);
@@ -206,6 +208,7 @@ class Member : private InquiryHost {
   int64_t heartbeatNs_ = 0;
   int64_t silenceLookNs_ = kNoTimer;  // once behind every heartbeat
   int64_t joinDeadlineNs_;
+  int64_t toldDeadlineNs_ = kNoTimer;  // as the rendezvous knows it
   int64_t joinCheckNs_ = kNoTimer;
   int joinChecks_ = 0;
   Overdue overdue_;  // the rendezvous' answer

@@ -53,6 +53,15 @@ void Member::setControlAddress(int peer, const ControlAddress& controlAddress) {
   tryDial(peer, neighbour);
 }
 
+/// The rendezvous says who has not come before this rank looks for whom to name (checkJoin).
+void Member::registerAtPlace() {
+  toldDeadlineNs_ = joinDeadlineNs_;
+  const int64_t patienceNs = joinDeadlineNs_ - joinMarginNs() * 5 / 2 - network_.nowNs();
+  network_.send(rendezvousLink_,
+                registerMessage({request_.rank, request_.nRanks, request_.self, instance_,
+                                 joinDeadlineNs_ == kNoTimer ? kNoTimer : std::max<int64_t>(patienceNs, 0)}));
+}
+
 bool Member::onProven(LinkId link, const Hello& hello, bool weDialed) {
   if (hello.nRanks != request_.nRanks) return false;
   if (hello.purpose == Purpose::Agreement) return survivors_.onProven(link, hello, weDialed);
@@ -63,9 +72,7 @@ bool Member::onProven(LinkId link, const Hello& hello, bool weDialed) {
     rendezvousDial_.failingSinceNs = rendezvousDial_.refusedSinceNs = kNoTimer;
     rendezvousLink_ = link;
     registered_ = true;
-    const int64_t left = request_.deadlineNs == kNoTimer ? kNoTimer : request_.deadlineNs - network_.nowNs();
-    network_.send(
-        link, registerMessage({request_.rank, request_.nRanks, request_.self, instance_, std::max<int64_t>(left, 0)}));
+    registerAtPlace();
     if (failure_) network_.send(link, failureMessage(*failure_));
     return true;
   }

@@ -28,7 +28,7 @@ std::string registerMessage(const Registration& r) {
   w.i32(r.nRanks);
   w.text(r.controlAddress);
   w.raw(r.instance.data(), r.instance.size());
-  w.i64(r.leftNs);
+  w.i64(r.patienceNs);
   return w.take();
 }
 
@@ -38,8 +38,8 @@ Result<Registration> readRegistration(Reader& in) {
   r.nRanks = in.i32();
   r.controlAddress = in.text(kMaxControlAddressBytes);
   in.raw(r.instance.data(), r.instance.size());
-  r.leftNs = in.i64();
-  if (!in.done() || r.rank < 0 || r.nRanks < 1 || r.nRanks > kMaxRanks || r.leftNs < 0)
+  r.patienceNs = in.i64();
+  if (!in.done() || r.rank < 0 || r.nRanks < 1 || r.nRanks > kMaxRanks || r.patienceNs < 0)
     return remoteError(ErrorCode::Malformed, "a malformed registration");
   return r;
 }
@@ -107,27 +107,16 @@ void Rendezvous::onRegister(LinkId link, Reader& in) {
     firstRank_ = r.rank;
     overdue_.begin(network_.nowNs());
   }
-  if (r.nRanks != nRanks_)
-    return fail({-1, invalidArgument(ErrorCode::RanksNumberedTwice, "rank ", r.rank, " joins a communicator of ",
-                                     r.nRanks, " ranks, but rank ", firstRank_, " one of ", nRanks_,
-                                     "; give all ranks the same nRanks")});
-  if (r.rank >= nRanks_)
-    return fail({r.rank, invalidArgument(ErrorCode::RanksNumberedTwice, "rank ", r.rank, " joins a communicator of ",
-                                         nRanks_, " ranks; ranks are 0 to ", nRanks_ - 1)});
+  if (const std::optional<Failure> mistake = misnumbered(r)) return fail(*mistake);
   const auto [it, isNew] = seats_.try_emplace(r.rank);
   Seat& seat = it->second;
-  if (!isNew && seat.instance != r.instance)
-    return fail({r.rank, invalidArgument(ErrorCode::RanksNumberedTwice, "two joined as rank ", r.rank, ": one at ",
-                                         seat.controlAddress, " and one at ", r.controlAddress,
-                                         "; give every rank its own number")});
-  if (!isNew && seat.link != 0 && seat.link != link) drop(seat.link);
-  const int64_t now = network_.nowNs();
+  if (r.patienceNs < kNoTimer / 2) seat.deadlineNs = network_.nowNs() + r.patienceNs;
+  if (seat.link == link) return;  // it has put its deadline off
+  if (seat.link != 0) drop(seat.link);
   seat.controlAddress = r.controlAddress;
   seat.instance = r.instance;
   seat.link = link;
   seat.lostNs = kNoTimer;
-  // Before the rank gives up by itself, so that it hears who is missing (see Member::checkJoin).
-  if (r.leftNs < kNoTimer / 2) seat.deadlineNs = now + r.leftNs - std::min<int64_t>(r.leftNs / 4, 2'500'000'000);
   sendTargets(r.rank);
   checkEnded();
   if (!isNew || failure_) return;
@@ -136,6 +125,23 @@ void Rendezvous::onRegister(LinkId link, Reader& in) {
     if (!other.weDial && peer != seats_.end() && peer->second.link != 0)
       network_.send(peer->second.link, peersMessage({{r.rank, r.controlAddress}}));
   }
+}
+
+/// What is wrong with the number or the size that a rank registers with.
+std::optional<Failure> Rendezvous::misnumbered(const Registration& r) const {
+  if (r.nRanks != nRanks_)
+    return Failure{
+        -1, invalidArgument(ErrorCode::RanksNumberedTwice, "rank ", r.rank, " joins a communicator of ", r.nRanks,
+                            " ranks, but rank ", firstRank_, " one of ", nRanks_, "; give all ranks the same nRanks")};
+  if (r.rank >= nRanks_)
+    return Failure{r.rank, invalidArgument(ErrorCode::RanksNumberedTwice, "rank ", r.rank, " joins a communicator of ",
+                                           nRanks_, " ranks; ranks are 0 to ", nRanks_ - 1)};
+  const auto seat = seats_.find(r.rank);
+  if (seat != seats_.end() && seat->second.instance != r.instance)
+    return Failure{r.rank, invalidArgument(ErrorCode::RanksNumberedTwice, "two joined as rank ", r.rank, ": one at ",
+                                           seat->second.controlAddress, " and one at ", r.controlAddress,
+                                           "; give every rank its own number")};
+  return {};
 }
 
 /// Tell a rank the control addresses of those that it dials, as far as they are here.  Always an answer, if an empty
@@ -183,6 +189,14 @@ void Rendezvous::checkEnded() {
     if (rank >= 0 && rank < nRanks_ && !seats_.contains(rank))
       return fail({rank, remoteError(ErrorCode::RankGone, "rank ", rank, " ", how,
                                      " before it had met the other ranks, says its launcher")});
+}
+
+void Rendezvous::putOff(int64_t lateNs) {
+  for (auto& [rank, seat] : seats_) {
+    if (seat.deadlineNs != kNoTimer) seat.deadlineNs += lateNs;
+    if (seat.lostNs != kNoTimer) seat.lostNs += lateNs;
+  }
+  for (auto& [rank, goneNs] : vanished_) goneNs += lateNs;
 }
 
 void Rendezvous::fail(const Failure& failure) {
@@ -237,10 +251,9 @@ Failure Rendezvous::tooLate() const {
 
 int64_t Rendezvous::nextTimerNs() const {
   if (failure_) return links_.empty() ? failedNs_ + kLingerNs : kNoTimer;
-  const bool allHere = seats_.size() == static_cast<size_t>(nRanks_);
-  int64_t next = allHere ? kNoTimer : overdue_.nextNs();
+  int64_t next = allHere() ? kNoTimer : overdue_.nextNs();
   for (const auto& [rank, seat] : seats_) {
-    if (!allHere) next = std::min(next, seat.deadlineNs);
+    if (!allHere()) next = std::min(next, seat.deadlineNs);
     if (seat.lostNs != kNoTimer) next = std::min(next, seat.lostNs + kRedialNs);
   }
   for (const auto& [rank, goneNs] : vanished_) next = std::min(next, goneNs);
@@ -250,14 +263,13 @@ int64_t Rendezvous::nextTimerNs() const {
 void Rendezvous::onTimer() {
   if (failure_) return;
   const int64_t now = network_.nowNs();
-  const bool allHere = seats_.size() == static_cast<size_t>(nRanks_);
   for (const auto& [rank, seat] : seats_) {
     if (seat.lostNs != kNoTimer && seat.lostNs + kRedialNs <= now) return fail(lostRank(rank, seat.controlAddress));
-    if (!allHere && seat.deadlineNs <= now) return fail(tooLate());
+    if (!allHere() && seat.deadlineNs <= now) return fail(tooLate());
   }
   for (const auto& [rank, goneNs] : vanished_)
     if (goneNs <= now) return fail(lostRank(rank, {}));
-  const int64_t seconds = allHere ? 0 : overdue_.dueSeconds(now);
+  const int64_t seconds = allHere() ? 0 : overdue_.dueSeconds(now);
   if (seconds > 0) TUTTI_WARN("bootstrap", missing(cat("within ", seconds, " s")));
 }
 

@@ -1,6 +1,7 @@
 // The rendezvous: where the ranks of a new communicator learn each other's control addresses.
 //
-//   rank -> place   Register   rank, nRanks, control address, instance (random per join), time left
+//   rank -> place   Register   rank, nRanks, control address, instance (random per join), and after how long the place
+//                              is to say who has not come; once more whenever that is put off, which nothing answers
 //   place -> rank   Peers      control addresses of the ranks it has to dial, as they become known; the first at once
 //   place <-> rank  Failure    the first one is told to all, also to those who come later
 //                   (a rank that does not come says no more than its Failure: notice.hpp)
@@ -31,7 +32,7 @@ struct Registration {
   int nRanks = 0;
   ControlAddress controlAddress;
   Instance instance{};
-  int64_t leftNs = kNoTimer;  // until its deadline
+  int64_t patienceNs = kNoTimer;  // then the place says who has not come; kNoTimer: never
 };
 std::string registerMessage(const Registration& registration);
 /// Behind its type.
@@ -59,10 +60,14 @@ class Rendezvous {
   void onVanished(const Hello& hello);
   /// The rank's process has ended.
   void onEnded(int rank, const std::string& how);
+  /// The process that serves the place had no core, or was stopped, for so long, and looks only now at what has come.
+  void putOff(int64_t lateNs);
   /// Tell everyone who is here and who comes later; the first failure counts.
   void fail(const Failure& failure);
   /// All have met, or it has failed and nobody is left to be told, or to come for some time yet.
   bool done() const;
+  /// Ranks are here and wait for others to come.
+  bool waits() const { return nRanks_ > 0 && !failure_ && !allHere(); }
   int64_t nextTimerNs() const;
   void onTimer();
 
@@ -77,12 +82,14 @@ class Rendezvous {
   };
 
   void onRegister(LinkId link, Reader& in);
+  std::optional<Failure> misnumbered(const Registration& r) const;
   void drop(LinkId link);
   void checkEnded();
   Failure lostRank(int rank, const ControlAddress& where) const;
   void sendTargets(int rank);
   void tellFailure(LinkId link, int rank);
   bool allHaveHeard() const { return most_ > 0 && heard_.size() >= static_cast<size_t>(most_); }
+  bool allHere() const { return seats_.size() == static_cast<size_t>(nRanks_); }
   std::vector<int> missingRanks() const;
   std::string missing(const std::string& when) const;
   Failure tooLate() const;

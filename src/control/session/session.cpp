@@ -22,6 +22,7 @@ namespace tutti {
 namespace {
 
 constexpr int64_t kLastWordsNs = 250 * kMs;  // for peers to take them when a Session ends
+constexpr int64_t kJoinLooksNs = 50 * kMs;   // between two looks while ranks wait for others to come
 constexpr int64_t kTellLooksNs = 10 * kMs;   // between two looks whether a place has been told
 
 /// Many ranks in one process need more descriptors than the usual soft limit of 1024.
@@ -135,18 +136,21 @@ void Session::Impl::run() {
 
 void Session::Impl::turn(std::unique_lock<std::mutex>* lock) {
   sleepsUntil = nextTimerNs();
+  // Only who is to wake early knows by how much it was late.
+  if (!joins.empty() || bootstrap->meetingsWait()) sleepsUntil = std::min(sleepsUntil, nowNs() + kJoinLooksNs);
   lock->unlock();
   const std::vector<Reactor::Event>& events = reactor->wait(sleepsUntil);
   lock->lock();
-  if (const int64_t lateNs = nowNs() - sleepsUntil; lateNs > 0) putOffJoins(lateNs);
+  if (const int64_t lateNs = nowNs() - sleepsUntil; lateNs > 0) putOff(lateNs);
   sleepsUntil = 0;
   reactor->dispatch(events);
   network->deliver();
   onTimers();
 }
 
-/// The thread had no core, or the process was stopped: joins have not waited meanwhile.
-void Session::Impl::putOffJoins(int64_t lateNs) {
+/// The thread had no core, or the process was stopped: joins have not waited meanwhile, nor have those who meet here.
+void Session::Impl::putOff(int64_t lateNs) {
+  bootstrap->putOffMeetings(lateNs);
   for (auto& [member, deadlineNs] : joins) {
     if (deadlineNs != kNoTimer) bootstrap->putOff(member, deadlineNs += lateNs);
   }

@@ -59,7 +59,7 @@ struct Session::Impl {
   void run();
   void turn(std::unique_lock<std::mutex>* lock);
   void giveUp();
-  void putOffJoins(int64_t lateNs);
+  void putOff(int64_t lateNs);
   void onTimers();
   int64_t nextTimerNs() const;
   bool mayEnd() const;

@@ -452,6 +452,53 @@ TEST_CASE("a child communicator joins without a rendezvous, however late some ar
   }
 }
 
+TEST_CASE(
+    "where ranks meet, one that has put its deadline off is waited for as long, and so is what comes late there") {
+  enum class Late { Nobody, Rank, Place };
+  struct Row {
+    Late late;
+    bool comes;
+    int64_t leastNs, mostNs;
+  };
+  for (const Row& row :
+       {Row{Late::Nobody, true, 3'750 * kMs, 3'800 * kMs}, Row{Late::Rank, true, 15 * kSecond, 16 * kSecond},
+        Row{Late::Rank, false, 18 * kSecond, 20 * kSecond}, Row{Late::Place, true, 3'850 * kMs, 3'950 * kMs}}) {
+    CAPTURE(static_cast<int>(row.late), row.comes);
+    SimWorld world(13);
+    const int place = world.addNode();
+    BootstrapNode meeting(world.network(place), [] {});
+    world.attach(place, &meeting);
+    meeting.serveRendezvous({9}, {8}, "place");
+    std::vector<std::unique_ptr<BootstrapNode>> ranks;
+    for (int r = 0; r < 2; ++r) {
+      ranks.push_back(std::make_unique<BootstrapNode>(world.network(world.addNode()), [] {}));
+      world.attach(1 + r, ranks.back().get());
+    }
+    MemberId members[2] = {};
+    const auto join = [&](int r, int64_t deadlineNs) {
+      JoinRequest request{.commId = {9}, .secret = {8}, .rank = r, .nRanks = 2};
+      request.self = SimWorld::controlAddress(1 + r);
+      request.rendezvous = SimWorld::controlAddress(place);
+      request.deadlineNs = deadlineNs;
+      members[r] = ranks[static_cast<size_t>(r)]->join(request);
+    };
+    world.at(0, [&] { join(0, 5 * kSecond); });
+    if (row.late == Late::Rank) {
+      world.at(1 * kSecond, [&] { ranks[0]->putOff(members[0], 12 * kSecond); });
+      world.at(2 * kSecond, [&] { ranks[0]->putOff(members[0], 20 * kSecond); });
+    }
+    if (row.late == Late::Place) world.at(3 * kSecond, [&] { meeting.putOffMeetings(kSecond); });
+    if (row.comes) world.at(row.late == Late::Rank ? 15 * kSecond : 3'850 * kMs, [&] { join(1, 60 * kSecond); });
+    REQUIRE(world.runUntil(
+        [&] { return members[0] != 0 && (ranks[0]->up(members[0]) || ranks[0]->failure(members[0])); }, 60 * kSecond));
+    const bool up = ranks[0]->up(members[0]);
+    CHECK(up == (row.comes && row.late != Late::Nobody));
+    if (!up) CHECK(ranks[0]->failure(members[0])->status.message().find("rank 1 has not come to") == 0);
+    CHECK(world.nowNs() >= row.leastNs);
+    CHECK(world.nowNs() <= row.mostNs);
+  }
+}
+
 TEST_CASE("a join that is put off waits until then, and no longer") {
   for (const bool comes : {true, false}) {
     CAPTURE(comes);

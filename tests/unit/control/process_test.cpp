@@ -186,6 +186,32 @@ TEST_CASE("a process that was stopped in a wait has not waited meanwhile") {
   }
 }
 
+TEST_CASE("a process that serves the place where ranks meet, and was stopped, has not waited for them meanwhile") {
+  Pipe address;
+  const pid_t child = forked([&] {
+    const Rendezvous place;
+    const ControlAddress where = place.session->controlAddress();
+    if (::write(address.write.get(), where.data(), where.size()) < 0) return 1;
+    auto joined = place.join(0, 2, 1'000);
+    if (!joined.ok()) std::fprintf(stderr, "%s\n", joined.status().message().c_str());
+    return joined.ok() && (*joined)->barrier(patience()).ok() ? 0 : 2;
+  });
+  char where[kControlAddressMostBytes];
+  const ssize_t bytes = ::read(address.read.get(), where, sizeof where);
+  REQUIRE(bytes > 0);
+  ::usleep(50'000);  // rank 0 is there by now
+  REQUIRE(::kill(child, SIGSTOP) == 0);
+  ::usleep(1'300'000);
+  REQUIRE(::kill(child, SIGCONT) == 0);
+  ::usleep(50'000);
+  JoinRequest request = Rendezvous(Rendezvous::Opens::Later).request(1, 2);
+  request.rendezvous.assign(where, static_cast<size_t>(bytes));
+  auto joined = loopbackSession()->join(request, patience(), nullptr, [](const Failure&) {});
+  CHECK(joined.status().message() == "");
+  if (joined.ok()) CHECK((*joined)->barrier(patience()).message() == "");
+  CHECK(exitCodeOf(child) == 0);
+}
+
 TEST_CASE("a process that was stopped while it tells a place why it does not come has not waited meanwhile") {
   Rendezvous later(Rendezvous::Opens::Later);
   const JoinRequest request = later.request(1, 2);
