@@ -18,35 +18,28 @@ class WaitTime {
  public:
   /// The wait begins.
   WaitTime(Deadline deadline, int64_t nowNs)
-      : leftNs_(deadline.ns() == kNever ? kNever : std::max<int64_t>(deadline.ns() - nowNs, 0)),
-        beganNs_(nowNs),
-        lookedNs_(nowNs) {}
+      : leftNs_(deadline.ns() == kNever ? kNever : std::max<int64_t>(deadline.ns() - nowNs, 0)), lookedNs_(nowNs) {}
 
-  /// A look: what has passed since the last one counts.
-  void look(int64_t nowNs) {
-    const int64_t countsNs = std::min(nowNs - lookedNs_, pauseNs_ == 0 ? 0 : 2 * pauseNs_ + kMs);
+  /// A look: what has passed since the last one counts.  Gives how much of it does not.
+  int64_t look(int64_t nowNs) {
+    const int64_t passedNs = nowNs - lookedNs_;
+    const int64_t countsNs = std::min(passedNs, pauseNs_ == 0 ? 0 : 2 * pauseNs_ + kMs);
     lookedNs_ = nowNs;
     pauseNs_ = 0;
-    countedNs_ += countsNs;
     if (leftNs_ != kNever) leftNs_ = std::max<int64_t>(leftNs_ - countsNs, 0);
+    return passedNs - countsNs;
   }
   /// How long to sleep before the next look: mostNs at most, and no longer than what is left.
   int64_t pauseNs(int64_t mostNs) { return pauseNs_ = std::min(mostNs, leftNs_); }
   bool over() const { return leftNs_ == 0; }
   /// When the wait ends if all counts from the last look on.
   Deadline end() const { return leftNs_ == kNever ? Deadline::never() : Deadline::at(lookedNs_ + leftNs_); }
-  /// How many times as long as it counts the wait has lasted, as of the last look; 1 where nothing counts yet.
-  double stretch() const {
-    if (countedNs_ == 0) return 1;
-    return std::max(1.0, static_cast<double>(lookedNs_ - beganNs_) / static_cast<double>(countedNs_));
-  }
 
  private:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();  // Deadline::never()
   int64_t leftNs_;
-  int64_t beganNs_, lookedNs_;
+  int64_t lookedNs_;
   int64_t pauseNs_ = 0;  // asked for since the last look
-  int64_t countedNs_ = 0;
 };
 
 }  // namespace tutti

@@ -280,6 +280,8 @@ void BootstrapNode::inquire(MemberId member, InquiryReason reason, uint64_t sequ
   impl_->changed_();
 }
 
+void BootstrapNode::putOffVerdict(MemberId member, int64_t lateNs) { impl_->at(member).putOffVerdict(lateNs); }
+
 bool BootstrapNode::inquiryPending(MemberId member) const { return impl_->at(member).inquiryPending(); }
 const std::vector<std::optional<RankReport>>& BootstrapNode::lastAnswers(MemberId member) const {
   return impl_->at(member).lastAnswers();

@@ -167,9 +167,13 @@ class BootstrapNode : public Machine {
   void setNames(MemberId member, std::string where, std::vector<HostOfRank> hosts);
   /// Since when this rank's host has answered nothing to some rank that told of it; kNoTimer: it answers.
   int64_t silentSinceNs(MemberId member, int rank) const;
-  /// Ask everyone; within graceNs everybody has a failure(), or, for Stalled, inquiryPending() turns false.
+  /// Ask everyone; within graceNs (see putOffVerdict) everybody has a failure(), or, for Stalled, inquiryPending()
+  /// turns false.
   void inquire(MemberId member, InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
   bool inquiryPending(MemberId member) const;
+  /// A rank that waits for the verdict of its inquiry, which must end in a failure, could not run for so long: the
+  /// ranks of its host hardly get a core, and answer as late.
+  void putOffVerdict(MemberId member, int64_t lateNs);
   /// By rank: what was answered to this rank's last inquiry that found nothing wrong; empty: there was none.
   const std::vector<std::optional<RankReport>>& lastAnswers(MemberId member) const;
 

@@ -65,6 +65,15 @@ void Inquiry::begin() {
   look(false);  // alone, or all others have left
 }
 
+void Inquiry::putOff(int64_t lateNs) {
+  if (!wanted_ || !mustFail(wanted_->question.reason)) return;
+  wanted_->deadlineNs += lateNs;
+  if (!active_) return;
+  active_->beganNs += lateNs;
+  active_->endNs += lateNs;
+  if (active_->parent < 0) active_->nextLookNs += lateNs;
+}
+
 void Inquiry::stop() {
   wanted_.reset();
   active_.reset();

@@ -75,6 +75,8 @@ class Inquiry {
 
   /// As BootstrapNode::inquire.
   void start(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
+  /// As BootstrapNode::putOffVerdict.
+  void putOff(int64_t lateNs);
   /// This rank waits for a verdict.
   bool pending() const { return wanted_.has_value(); }
   /// As BootstrapNode::lastAnswers.

@@ -63,6 +63,7 @@ class Member : private InquiryHost {
   int64_t silentSinceNs(int rank) const { return silences_.silentSinceNs(rank); }
   void inquire(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
   bool inquiryPending() const { return inquiry_.pending(); }
+  void putOffVerdict(int64_t lateNs) { inquiry_.putOff(lateNs); }
   const std::vector<std::optional<RankReport>>& lastAnswers() const { return inquiry_.lastAnswers(); }
   void dialStream(int peer, StreamIndex index);
   void summonStream(int peer, StreamIndex index);

@@ -17,7 +17,6 @@ constexpr int64_t kMeanwhileNs = 5 * kMs;     // between two calls of what goes 
 constexpr int64_t kPutOffNs = 100 * kMs;      // between two words of what a join's wait has left
 constexpr int64_t kGoodbyeNs = 20 * kMs;      // between the end of a process and the belief that it had not left
 constexpr int64_t kBlameNs = 200 * kMs;       // for the BootstrapNode to find out who is to blame for a wait
-constexpr double kMostStretch = 100;          // of that, where ranks hardly get a core
 
 }  // namespace
 
@@ -32,7 +31,7 @@ Control::Impl::Woken Control::Impl::wait(Visit* visit, WaitTime* time, int64_t u
     if (io.bootstrap->failure(member) || io.outOfMemory) return Woken::Failed;
     if (heedAbort && abort != nullptr && abort->load(std::memory_order_relaxed) != 0) return Woken::Aborted;
     const int64_t now = nowNs();
-    time->look(now);
+    if (const int64_t lateNs = time->look(now); lateNs > 0) io.bootstrap->putOffVerdict(member, lateNs);
     if (time->over() || now >= untilNs) return Woken::TooLate;
     const int64_t pauseNs = meanwhile ? kMeanwhileNs : kCallerLooksNs;
     visit->wait(now + time->pauseNs(std::min(pauseNs, untilNs - now)));
@@ -61,12 +60,10 @@ Status Control::Impl::waitFor(Visit* visit, WaitTime* time, const std::string& w
                       " waited until its deadline for ", what);
 }
 
-/// Ranks that hardly get a core answer late, too.
-Status Control::Impl::blame(Visit* visit, const WaitTime& waited, int suspect, const Status& tooLate) {
+Status Control::Impl::blame(Visit* visit, int suspect, const Status& tooLate) {
   if (tooLate.code() != tuttiTimeout || io.bootstrap->failure(member)) return tooLate;
-  const auto graceNs = static_cast<int64_t>(static_cast<double>(kBlameNs) * std::min(waited.stretch(), kMostStretch));
-  io.bootstrap->inquire(member, InquiryReason::Deadline, 0, suspect, graceNs);
-  WaitTime time(Deadline::at(nowNs() + graceNs + kVerdictNs), nowNs());
+  io.bootstrap->inquire(member, InquiryReason::Deadline, 0, suspect, kBlameNs);
+  WaitTime time(Deadline::at(nowNs() + kBlameNs + kVerdictNs), nowNs());
   const Woken woken = wait(visit, &time, kNoTimer, [] { return false; });
   if (woken != Woken::Failed) return tooLate;
   const Status verdict = failure();
@@ -187,7 +184,7 @@ Result<std::vector<std::string>> Control::Impl::gather(std::string blob, Deadlin
   const auto ready = [&] { return bootstrap.gathered(member, n) != nullptr; };
   WaitTime time(deadline, nowNs());
   const Status waited = waitFor(&visit, &time, "an exchange among all ranks", ready, heedAbort, meanwhile);
-  if (!waited.ok()) return blame(&visit, time, -1, waited);
+  if (!waited.ok()) return blame(&visit, -1, waited);
   std::vector<std::string> blobs = *bootstrap.gathered(member, n);
   bootstrap.forget(member, n);
   return blobs;
@@ -205,7 +202,7 @@ Result<Decision> Control::agree(const Vote& vote, Among among, Deadline deadline
   WaitTime time(deadline, nowNs());
   if (among == Among::All) {
     const Status waited = impl_->waitFor(&visit, &time, "the agreement of all ranks", ended);
-    if (!waited.ok()) return impl_->blame(&visit, time, -1, waited);
+    if (!waited.ok()) return impl_->blame(&visit, -1, waited);
   } else {
     Overdue overdue;
     overdue.begin(nowNs());
@@ -236,7 +233,7 @@ Status Control::Impl::awaitDecision(Visit* visit, WaitTime* time, const std::ato
   if (io.outOfMemory) return noMemory();
   if (stop != nullptr && stop->load(std::memory_order_relaxed) != 0) return aborted();
   const int64_t now = nowNs();
-  time->look(now);
+  (void)time->look(now);
   if (time->over()) return timeoutError(ErrorCode::NoAgreement, undecided("until its deadline"));
   if (const int64_t seconds = overdue->dueSeconds(now); seconds > 0)
     TUTTI_WARN("comm", undecided(cat(seconds, " s so far")));

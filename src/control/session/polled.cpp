@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t kSummonNs = 2 * kMs;  // for a peer to open its end of a stream by itself
 constexpr int64_t kNewsNs = 500 * kMs;  // for the news of why a peer's socket is gone
 constexpr int64_t kLookNs = 20'000;     // between two looks at what is polled
+constexpr int64_t kPollNs = 1 * kMs;    // between two calls of poll() by a rank that has a core, at most
 // For a verdict that always comes: the Session's thread may have to wait long for a core among many ranks.
 constexpr int64_t kLateVerdictNs = 30'000 * kMs;
 
@@ -181,9 +182,13 @@ std::unique_ptr<Pending<bool>> Control::beginInquiry(InquiryReason reason, uint6
     impl_->io.bootstrap->inquire(impl_->member, reason, sequence, suspect, graceNs);
   }
   const bool looks = reason == InquiryReason::Stalled;
-  const Deadline last = Deadline::at(nowNs() + graceNs + (looks ? kVerdictNs : kLateVerdictNs));
-  return polled<bool>(*impl_, [=, control = impl_.get()](int64_t) -> Result<bool> {
-    return last.passed() || (looks && !control->io.bootstrap->inquiryPending(control->member));
+  WaitTime time(Deadline::at(nowNs() + graceNs + (looks ? kVerdictNs : kLateVerdictNs)), nowNs());
+  (void)time.pauseNs(kPollNs);
+  return polled<bool>(*impl_, [=, control = impl_.get()](int64_t now) mutable -> Result<bool> {
+    BootstrapNode& bootstrap = *control->io.bootstrap;
+    if (const int64_t lateNs = time.look(now); lateNs > 0) bootstrap.putOffVerdict(control->member, lateNs);
+    (void)time.pauseNs(kPollNs);
+    return time.over() || (looks && !bootstrap.inquiryPending(control->member));
   });
 }
 

@@ -251,7 +251,7 @@ Status Session::tell(const JoinRequest& given, const Failure& why, Deadline dead
   const MemberId notice = bootstrap.tell(request, why);
   WaitTime time(deadline, nowNs());
   for (int64_t now = nowNs(); !bootstrap.told(notice); now = nowNs()) {
-    time.look(now);
+    (void)time.look(now);
     if (time.over()) break;
     visit.wait(now + time.pauseNs(kTellLooksNs));
   }

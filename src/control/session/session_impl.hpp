@@ -139,7 +139,7 @@ struct Control::Impl {
   Status awaitDecision(Visit* visit, WaitTime* time, const std::atomic<uint32_t>* stop, Overdue* overdue);
   std::string undecided(const std::string& when) const;
   /// The verdict of all ranks on a wait that took too long; `tooLate` as it is if it is something else.
-  Status blame(Visit* visit, const WaitTime& waited, int suspect, const Status& tooLate);
+  Status blame(Visit* visit, int suspect, const Status& tooLate);
   Status failure() const;
   Status aborted() const;
   /// The error that ends a wait before its deadline, or ok.

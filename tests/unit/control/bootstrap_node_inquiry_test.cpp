@@ -185,6 +185,42 @@ TEST_CASE("a rank that asks and then is slow is not taken for the one to blame")
   }
 }
 
+// As on a machine where none of the ranks gets a core for a while.
+TEST_CASE("a verdict that is put off is given by what a rank answers so late") {
+  for (uint64_t seed : testSeeds(1, 100)) {
+    SimWorld dice(seed);
+    const bool putOff = seed % 4 != 0;
+    const int nRanks = static_cast<int>(dice.randomBetween(2, 20));
+    const int late = static_cast<int>(dice.randomBetween(0, nRanks - 1));
+    CAPTURE(seed, putOff, nRanks, late);
+    Idle idle(seed, nRanks);
+    for (int r = 0; r < nRanks; ++r) idle.inside(r, r == late ? 4 : 5, r == late ? -1 : late);
+    idle.states[static_cast<size_t>(late)].inside = false;
+    const int64_t beganNs = idle.world.nowNs();
+    const int node = idle.job.rank(late).node;
+    idle.world.freeze(node);
+    idle.world.at(beganNs + 700 * kMs, [&] { idle.world.thaw(node); });
+    for (int r = 0; r < nRanks; ++r) {
+      if (r == late) continue;
+      BootstrapNode& rank = *idle.job.rank(r).bootstrap;
+      const MemberId member = idle.job.rank(r).member;
+      idle.world.at(beganNs + dice.randomBetween(0, 3 * kMs),
+                    [&idle, r, late] { idle.inquire(r, InquiryReason::Deadline, 5, late, 200 * kMs); });
+      for (int64_t ns : {100 * kMs, 150 * kMs})
+        if (putOff) idle.world.at(beganNs + ns, [&rank, member] { rank.putOffVerdict(member, 500 * kMs); });
+    }
+    CHECK(idle.world.runUntil([&] { return idle.allFailed(); }, beganNs + 2 * kSecond));
+    CHECK(idle.world.nowNs() < beganNs + (putOff ? 800 : 300) * kMs);
+    for (int r = 0; r < nRanks; ++r) {
+      if (!idle.failure(r)) continue;
+      CAPTURE(r, idle.failure(r)->status.message());
+      CHECK(idle.failure(r)->rank == late);
+      const std::string start = cat("rank ", late, putOff ? " has not entered" : " does not answer");
+      CHECK(idle.failure(r)->status.message().starts_with(start));
+    }
+  }
+}
+
 TEST_CASE("leaving in order is no failure, unless someone still needs the rank") {
   Idle idle(8, 6);
   SimJob& job = idle.job;

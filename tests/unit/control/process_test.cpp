@@ -212,6 +212,40 @@ TEST_CASE("a process that serves the place where ranks meet, and was stopped, ha
   CHECK(exitCodeOf(child) == 0);
 }
 
+// Rank 0 is as one that is given a core every 100 ms; rank 1 goes on after a second, and has an answer.
+TEST_CASE("a verdict at a deadline waits longer where the rank that asks hardly runs") {
+  const Rendezvous rendezvous;
+  const JoinRequest base = rendezvous.request(0, 1);
+  Pipe up, over;
+  const pid_t child = forked([&] {
+    over.write.reset();
+    auto joined = joinAsProcess(base, 1, 2);
+    if (!joined.ok() || ::write(up.write.get(), "u", 1) != 1) return 1;
+    char c;
+    return ::read(over.read.get(), &c, 1) == 0 ? 0 : 2;
+  });
+  over.read.reset();
+  auto joined = joinAsProcess(base, 0, 2);
+  REQUIRE(joined.ok());
+  (*joined)->setState([] {
+    return RankState{.entered = 1, .inside = true, .waitingOn = 1, .recent = {{1, makeFingerprint({.sequence = 1})}}};
+  });
+  char c;
+  REQUIRE(::read(up.read.get(), &c, 1) == 1);
+  REQUIRE(::kill(child, SIGSTOP) == 0);
+  const Deadline goesOn = Deadline::inMs(1'000);
+  const auto verdict = (*joined)->beginInquiry(InquiryReason::Deadline, 1, 1, 200);
+  Result<bool> said = false;
+  for (bool stopped = true; said.ok() && !*said; said = verdict->poll()) {
+    ::usleep(100'000);
+    if (stopped && goesOn.passed()) stopped = ::kill(child, SIGCONT) != 0;
+  }
+  ::kill(child, SIGCONT);
+  CHECK(said.status().message().find("rank 1 has not entered") == 0);
+  over.write.reset();
+  CHECK(exitCodeOf(child) == 0);
+}
+
 TEST_CASE("a process that was stopped while it tells a place why it does not come has not waited meanwhile") {
   Rendezvous later(Rendezvous::Opens::Later);
   const JoinRequest request = later.request(1, 2);
