@@ -16,7 +16,7 @@
 // A dialer that gives up before it has proven itself says Withdrawn, so that this is no end of its rank.
 //
 // Each end says whether it encrypts (TUTTI_ENCRYPT); a link is encrypted where both do, and where one does not ranks
-// hear of it by a link under tags, over which nothing else goes (member_links.cpp).
+// hear of it by a link under tags, over which nothing else goes (Meeting::unlike).
 //
 // Both ends make the link's keys, one for each direction, of the secret and the transcript by HKDF-SHA256, so that
 // every link has its own (sealed_links.hpp).

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "src/control/handshake.hpp"
+#include "src/control/join_watch.hpp"
 #include "src/control/overdue.hpp"
 #include "src/control/overlay.hpp"
 #include "tests/support/thorough.hpp"
@@ -497,6 +498,39 @@ TEST_CASE(
     CHECK(world.nowNs() >= row.leastNs);
     CHECK(world.nowNs() <= row.mostNs);
   }
+}
+
+TEST_CASE("a join looks for whom to name ever closer to its deadline, which may be put off between any two looks") {
+  using Look = JoinWatch::Look;
+  struct Row {
+    int64_t putOffAtMs;  // by 5 s
+    std::vector<std::pair<int64_t, Look>> looks;
+  };
+  const std::vector<Row> rows = {
+      {-1, {{18'000, Look::Unlinked}, {19'000, Look::Mute}, {20'000, Look::GiveUp}}},
+      {1'000, {{23'000, Look::Unlinked}, {24'000, Look::Mute}, {25'000, Look::GiveUp}}},
+      {18'500, {{18'000, Look::Unlinked}, {24'000, Look::Mute}, {25'000, Look::GiveUp}}},
+      {19'500, {{18'000, Look::Unlinked}, {19'000, Look::Mute}, {25'000, Look::GiveUp}}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.putOffAtMs);
+    JoinWatch watch(20 * kSecond);
+    watch.begin(0);
+    CHECK(watch.tell(2 * kSecond) == 15'500 * kMs);  // before this rank looks itself
+    std::vector<std::pair<int64_t, Look>> looks;
+    for (int64_t ms = 0; ms <= 30'000; ms += 500) {
+      if (ms == row.putOffAtMs) watch.putOff(25 * kSecond);
+      CHECK(watch.toBeTold() == (row.putOffAtMs >= 0 && ms >= row.putOffAtMs));
+      if (const Look look = watch.look(ms * kMs); look != Look::None) looks.emplace_back(ms, look);
+    }
+    CHECK(looks == row.looks);
+    CHECK(watch.nextTimerNs() == kNoTimer);
+  }
+  JoinWatch forEver(kNoTimer);
+  forEver.begin(kSecond);
+  CHECK(forEver.nextTimerNs() == kNoTimer);
+  CHECK(forEver.tell(2 * kSecond) == kNoTimer);
+  CHECK_FALSE(forEver.toBeTold());
 }
 
 TEST_CASE("a join that is put off waits until then, and no longer") {
