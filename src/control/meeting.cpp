@@ -79,7 +79,8 @@ std::optional<Failure> Meeting::onDialFailed(const Status& why, bool lacksAddres
   const bool wasThere = reached_ || openBeforeKnown(request_.commId);
   if (!wasThere || !dial_.findsNobody(now, kRendezvousCutOffNs)) return {};
   dial_.nextNs = kNoTimer;
-  if (over() || !lacksAddress) return {};  // whoever knows all it has to dial can do without
+  // Whoever is known there, and knows all it has to dial, can do without.
+  if (over() || (answered_ && !lacksAddress)) return {};
   return Failure{
       -1, remoteError(ErrorCode::RendezvousGone, "the rendezvous at ", request_.rendezvous, " is gone (", why.message(),
                       ") before all ranks had met; the process that made the unique id has probably ended")};

@@ -113,6 +113,27 @@ TEST_CASE("a meeting place that is gone is known soon after nobody listens there
   }
 }
 
+TEST_CASE("a meeting place that is gone before a rank has reached it ends that rank's wait, whoever is to dial whom") {
+  for (const auto& [rank, nRanks] : {std::pair{0, 2}, {1, 2}, {2, 3}, {3, 4}, {6, 7}}) {
+    CAPTURE(rank, nRanks);
+    SimWorld world(3);
+    const int place = world.addNode();
+    const int node = world.addNode();
+    BootstrapNode late(world.network(node), [] {});
+    world.attach(node, &late);
+    world.kill(place);
+    JoinRequest request{.commId = {9}, .secret = {8}, .rank = rank, .nRanks = nRanks};
+    setOpenBeforeKnown(&request.commId, true);  // as of a unique id
+    request.self = SimWorld::controlAddress(node);
+    request.rendezvous = SimWorld::controlAddress(place);
+    request.deadlineNs = 30 * kSecond;
+    const MemberId member = late.join(request);
+    REQUIRE(world.runUntil([&] { return late.failure(member).has_value(); }, 60 * kSecond));
+    CHECK(late.failure(member)->status.message().find(" is gone (") != std::string::npos);
+    CHECK(world.nowNs() < 110 * kMs);
+  }
+}
+
 TEST_CASE("mistakes at the rendezvous are told to everyone by rank") {
   const auto meet = [](const std::vector<std::pair<int, int>>& rankAndSize, int64_t deadlineNs) {
     SimWorld world(7);
