@@ -45,6 +45,17 @@ Held held() {
           entriesIn("/proc/self/task")};
 }
 
+/// Threads say their last word, and connections close, behind the calls that end them; where cores lack long behind.
+Held heldAtRest(const Held& before) {
+  Held now = held();
+  for (int looks = 0; looks < 100; ++looks) {
+    ::usleep(100'000);
+    now = held();
+    if (now.descriptors <= before.descriptors && now.threads <= before.threads) break;
+  }
+  return now;
+}
+
 /// A communicator that is destroyed, or aborted if it goes on its way by an error.
 class Owned {
  public:
@@ -148,8 +159,7 @@ std::string soak(double seconds) {
     if (std::string why = goesOn(world, rounds < 2 * kRoundsBefore || passed() < seconds, &more); !why.empty())
       return why;
   }
-  ::usleep(300'000);  // threads that have said their last word
-  const Held last = held();
+  const Held last = heldAtRest(first);
   print(world.rank, rounds, last);
   if (std::string why = job.destroy(); !why.empty()) return why;
   return unlessFlat(first, last, rounds - kRoundsBefore);
