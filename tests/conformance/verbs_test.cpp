@@ -312,14 +312,15 @@ TEST_CASE("many endpoints share one completion queue, which grows") {
 // A look takes 16 completions at most from the queue; messages of this size are not found otherwise.
 TEST_CASE("what a look at one endpoint finds for another ends the sleep that follows") {
   NEEDS_DEVICE();
-  Two two({.slots = 4, .slotBytes = 4096}, {.slots = 4, .slotBytes = 4096});
+  constexpr size_t kBytes = verbs::kMostCheckedBytes + 1000;
+  Two two({.slots = 4, .slotBytes = 8192}, {.slots = 4, .slotBytes = 8192});
   std::vector<Pair> pairs;
   for (int lane = 0; lane < 5; ++lane) {
     Result<Pair> pair = connectBoth(two.transports, lane);
     REQUIRE(pair.ok());
     pairs.push_back(std::move(*pair));
   }
-  std::vector<std::byte> out(1000);
+  std::vector<std::byte> out(kBytes);
   for (Pair& pair : pairs) {
     for (int i = 0; i < 4; ++i) REQUIRE(*pair.first().send(out.data(), out.size(), callNumber(1)));
     const Result<bool> there = awaitValue([&] { return Result<bool>(pair.second().pending().has_value()); },
@@ -340,23 +341,29 @@ TEST_CASE("what a look at one endpoint finds for another ends the sleep that fol
 
 TEST_CASE("small messages to a rank that waits awake complete nothing there, until it sleeps") {
   NEEDS_DEVICE();
+  const size_t bytes = GENERATE(size_t{1}, size_t{1024}, verbs::kMostCheckedBytes);
+  CAPTURE(bytes);
   Two two({}, {});
   Result<Pair> pair = connectBoth(two.transports, 0);
   REQUIRE(pair.ok());
   Endpoint &here = pair->first(), &there = pair->second();
   Transport& waits = *two.transports[1];
   Sleeper& sleeper = *waits.sleeper();
-  std::byte out{1}, in{0};
+  std::vector<std::byte> out(bytes, std::byte{1}), in(bytes);
   uint32_t number = 0;
-  const auto nothingYet = [&] { return !*there.receive(&in, {1, callNumber(number)}); };
+  const auto nothingYet = [&] { return !*there.receive(in.data(), {bytes, callNumber(number)}); };
   const auto arrives = [&](Endpoint& at) {
-    return *awaitValue([&] { return at.receive(&in, {1, callNumber(number)}); }, Deadline::inMs(10'000), "a message");
+    return *awaitValue(
+        [&] {
+          return at.receive(in.data(), {bytes, callNumber(number)});
+        },
+        Deadline::inMs(10'000), "a message");
   };
   /// Whether something completes at the receiver when a message has come.
   const auto completes = [&] {
-    out = static_cast<std::byte>(++number);
+    std::fill(out.begin(), out.end(), static_cast<std::byte>(++number));
     while (waits.progress()) continue;
-    REQUIRE(*here.send(&out, 1, callNumber(number)));
+    REQUIRE(*here.send(out.data(), bytes, callNumber(number)));
     const Deadline soon = Deadline::inMs(10'000);
     while (!there.pending() && !soon.passed()) sched_yield();
     std::this_thread::sleep_for(std::chrono::milliseconds(2));  // what completes does so after it is there
@@ -366,7 +373,7 @@ TEST_CASE("small messages to a rank that waits awake complete nothing there, unt
     return some;
   };
   const auto answers = [&] {
-    REQUIRE(*there.send(&out, 1, callNumber(number)));
+    REQUIRE(*there.send(out.data(), bytes, callNumber(number)));
     REQUIRE(arrives(here));
   };
   CHECK(completes());
@@ -385,7 +392,7 @@ TEST_CASE("small messages to a rank that waits awake complete nothing there, unt
   REQUIRE(nothingYet());
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    (void)here.send(&out, 1, callNumber(number));
+    (void)here.send(out.data(), bytes, callNumber(number));
   });
   sleeper.sleep(kSleepUs);
   other.join();
@@ -396,20 +403,28 @@ TEST_CASE("small messages to a rank that waits awake complete nothing there, unt
 TEST_CASE("what shows that a small message is in its slot depends on every bit of it") {
   const std::vector<std::byte> payload(verbs::kMostCheckedBytes, std::byte{0x5a});
   verbs::Header header{.call = {1, 2}, .bytes = 3, .released = 4, .pieces = 5, .lent = 1, .number = 6};
-  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{8}, size_t{13}, payload.size()}) {
+  for (const size_t bytes : {0UL, 1UL, 8UL, 13UL, 63UL, 64UL, 217UL, payload.size()}) {
     CAPTURE(bytes);
     const uint64_t check = verbs::checkOf(header, payload.data(), bytes);
+    std::vector<std::byte> copied(payload.size());
+    CHECK(verbs::checkOfCopied(header, payload.data(), bytes, copied.data()) == check);
+    CHECK(std::equal(copied.begin(), copied.begin() + static_cast<ptrdiff_t>(bytes), payload.begin()));
+    CHECK(std::all_of(copied.begin() + static_cast<ptrdiff_t>(bytes), copied.end(),
+                      [](std::byte b) { return b == std::byte{}; }));
     for (size_t bit = 0; bit < 8 * sizeof header; ++bit) {
       if (bit / 64 == offsetof(verbs::Header, check) / 8) continue;
       verbs::Header other = header;
       reinterpret_cast<uint8_t*>(&other)[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
       CHECK(verbs::checkOf(other, payload.data(), bytes) != check);
     }
+    std::vector<std::byte> other = payload;
+    std::string unseen;
     for (size_t bit = 0; bit < 8 * bytes; ++bit) {
-      std::vector<std::byte> other = payload;
       other[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
-      CHECK(verbs::checkOf(header, other.data(), bytes) != check);
+      if (verbs::checkOf(header, other.data(), bytes) == check) unseen += cat(" ", bit);
+      other[bit / 8] = payload[bit / 8];
     }
+    CHECK(unseen == "");
   }
 }
 

@@ -223,13 +223,14 @@ void Connection::note(const Header& header, uint64_t message) {
 
 // The slot still has the message before, parts of both, or the next one.
 bool Connection::isInSlot() {
-  if (slots() < kLeastSlotsToLookAt) return false;
+  if (!isFoundInSlot(0)) return false;
   auto& there = const_cast<Header&>(header(arrived_));
   const uint32_t number = std::atomic_ref(there.number).load(std::memory_order_acquire);
   if (number != static_cast<uint32_t>(arrived_ + 1) || there.pieces != 1) return false;
   const Header seen = there;
   const size_t bytes = payloadBytes(seen);
-  if (bytes > kMostCheckedBytes || checkOf(seen, payload(arrived_), bytes) != seen.check) return false;
+  if (!isFoundInSlot(bytes) || bytes > slotBytes() || checkOf(seen, payload(arrived_), bytes) != seen.check)
+    return false;
   note(seen, arrived_++);
   if (seen.silent != 0) came(pieceWord(arrived_, 0));
   return true;
@@ -274,13 +275,16 @@ Status Connection::put(uint64_t message, Header header, const std::byte* data, s
   header.silent = maySendSilently(bytes) ? 1 : 0;
   header.awake = completions_->staysAwake() ? 1 : 0;
   saidAwake_ = saidAwake_ || header.awake != 0;
-  if (bytes <= kMostCheckedBytes) header.check = checkOf(header, data, bytes);
   QueuePair& first = *pairs_[0];
   const bool isInline = sent.bytes <= first.inlineBytes();
-  if (!isInline || rails_ > 1 || theirs_.readsStaged != 0) {
-    std::memcpy(staged(message), &header, kHeaderBytes);
-    if (bytes > 0 && data != staging(message)) std::memcpy(staging(message), data, bytes);
+  const bool isStaged = !isInline || rails_ > 1 || theirs_.readsStaged != 0;
+  const bool copies = isStaged && bytes > 0 && data != staging(message);
+  if (bytes <= kMostCheckedBytes) {
+    header.check = copies ? checkOfCopied(header, data, bytes, staging(message)) : checkOf(header, data, bytes);
+  } else if (copies) {
+    std::memcpy(staging(message), data, bytes);
   }
+  if (isStaged) std::memcpy(staged(message), &header, kHeaderBytes);
   sent_ = message + 1;
   told_ = free;
   if (isInline) {

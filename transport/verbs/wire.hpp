@@ -39,27 +39,56 @@ struct Loan {
 /// What follows a header in its slot.
 inline size_t payloadBytes(const Header& header) { return header.lent != 0 ? sizeof(Loan) : header.bytes; }
 
-/// Messages of so much may be found by a look at their slot.
-inline constexpr size_t kMostCheckedBytes = 256 - kHeaderBytes;
+/// Messages of so much may be found by a look at their slot: the check takes less than what completes does.
+inline constexpr size_t kMostCheckedBytes = 4096;
+
+/// All bits of both words count for all bits of the result.  Source: wyhash (Wang Yi), the folded product.
+inline uint64_t folded(uint64_t a, uint64_t b) {
+  const auto product = static_cast<unsigned __int128>(a) * b;
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
+
 /// Of a header and its payload, which tells a message that is there from one that is coming: nothing promises in which
-/// order an adapter's bytes become visible.
-inline uint64_t checkOf(const Header& header, const std::byte* payload, size_t bytes) {
-  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
-  uint64_t check = header.number;
-  const auto mix = [&check](uint64_t word) { check = (std::rotl(check, 29) ^ word) * kOdd; };
-  mix(header.call.head);
-  mix(header.call.count);
-  mix(uint64_t{header.bytes} << 32 | header.released);
-  mix(uint64_t{header.pieces} << 24 | uint64_t{header.lent} << 16 | uint64_t{header.silent} << 8 | header.awake);
-  uint64_t word = 0;
-  for (; bytes >= sizeof word; bytes -= sizeof word, payload += sizeof word) {
-    std::memcpy(&word, payload, sizeof word);
-    mix(word);
+/// order an adapter's bytes become visible.  take(at, n): the n <= 8 bytes of payload from there on, called once for
+/// each byte, in order.
+template <class Take>
+uint64_t checkOf(const Header& header, size_t bytes, Take take) {
+  constexpr std::array<uint64_t, 4> kOdd = {0xa0761d6478bd642f, 0xe7037ed1a0b428db, 0x8ebc6af09c88c6e3,
+                                            0x589965cc75374cc3};
+  uint64_t check = folded(header.call.head ^ kOdd[0], header.call.count ^ kOdd[1]);
+  check = folded((uint64_t{header.bytes} << 32 | header.released) ^ kOdd[2], check ^ header.number);
+  const uint32_t rest =
+      uint32_t{header.pieces} << 24 | uint32_t{header.lent} << 16 | uint32_t{header.silent} << 8 | header.awake;
+  check = folded(rest ^ kOdd[3], check ^ kOdd[0]);
+  size_t at = 0;
+  if (bytes >= 64) {  // four products at a time, as none waits for another
+    std::array<uint64_t, 4> lanes = {check, check, check, check};
+    for (; bytes - at >= 64; at += 64) {
+      for (size_t k = 0; k < lanes.size(); ++k) {
+        const uint64_t even = take(at + 16 * k, 8);
+        lanes[k] = folded(even ^ kOdd[k], take(at + 16 * k + 8, 8) ^ lanes[k]);
+      }
+    }
+    check = folded(lanes[0] ^ kOdd[0], lanes[1]) ^ folded(lanes[2] ^ kOdd[1], lanes[3]);
   }
-  word = 0;
-  if (bytes > 0) std::memcpy(&word, payload, bytes);
-  mix(word);
-  return check ^ check >> 32;
+  for (; bytes - at >= 8; at += 8) check = folded(take(at, 8) ^ kOdd[2], check ^ kOdd[3]);
+  return at < bytes ? folded(take(at, bytes - at) ^ kOdd[2], check ^ kOdd[3]) : check;
+}
+inline uint64_t checkOf(const Header& header, const std::byte* payload, size_t bytes) {
+  return checkOf(header, bytes, [payload](size_t at, size_t n) {
+    uint64_t word = 0;
+    std::memcpy(&word, payload + at, n);
+    return word;
+  });
+}
+/// The same of a payload that is copied on the way.
+inline uint64_t checkOfCopied(const Header& header, const std::byte* payload, size_t bytes, std::byte* into) {
+  return checkOf(header, bytes, [payload, into](size_t at, size_t n) {
+    uint64_t word = 0;
+    std::memcpy(&word, payload + at, n);
+    std::memcpy(into + at, &word, n);
+    return word;
+  });
 }
 
 /// The 32 bits beside a write.  Of a message's piece: the low bits of the message's number, and which piece; the first
