@@ -38,6 +38,7 @@ PeerDescriptor ownDescriptor(int rank) {
       .rank = rank, .hostId = hostIdentity(), .processId = processIdentity(), .pid = getpid(), .uid = getuid()};
   descriptor.release = releaseText();
   descriptor.network = networkIdentity();
+  descriptor.kernel = kernelIdentity();
   char host[64] = "?";
   (void)gethostname(host, sizeof host - 1);
   descriptor.hostName = host;
@@ -76,7 +77,7 @@ Result<size_t> chooseSliceBytes(const std::vector<PeerDescriptor>& descriptors, 
   });
   std::set<uint64_t> hosts;
   for (const PeerDescriptor& descriptor : descriptors) {
-    if (oversubscribed(descriptors, descriptor.info.hostId)) return slots;
+    if (oversubscribed(descriptors, descriptor.kernel)) return slots;
     if (!hosts.insert(descriptor.info.hostId).second && sharedMemory) return slots;
   }
   return kSocketSliceBytes;
@@ -285,7 +286,7 @@ Status Joining::openTransports() {
                                     .nRanks = comm_.nRanks(),
                                     .localRank = static_cast<int>(localRank),
                                     .sliceBytes = layout_.sliceBytes,
-                                    .sharedCores = oversubscribed(descriptors_, mine().info.hostId),
+                                    .sharedCores = oversubscribed(descriptors_, mine().kernel),
                                     .descriptors = *comm_.control_,
                                     .streams = *comm_.control_,
                                     .device = executor().adapterAccess()};
@@ -380,9 +381,9 @@ Status Joining::startWatching() {
   TUTTI_ASSIGN(const int64_t sliceUs, configInteger("TUTTI_SLICE_US"));
   const std::vector<PeerDescriptor>& descriptors = comm_.links_->descriptors();
   policy.mode = comm_.settings_.waitMode;
-  const uint64_t host = descriptors[static_cast<size_t>(rank())].info.hostId;
-  policy.spin = !oversubscribed(descriptors, host);
-  policy.streamsShareCores = oversubscribed(descriptors, host, /*threadsPerRank=*/2);  // its own and a stream's
+  const uint64_t kernel = descriptors[static_cast<size_t>(rank())].kernel;
+  policy.spin = !oversubscribed(descriptors, kernel);
+  policy.streamsShareCores = oversubscribed(descriptors, kernel, /*threadsPerRank=*/2);  // its own and a stream's
   policy.spinUs = static_cast<int>(spinUs);
   policy.sliceUs = static_cast<int>(sliceUs);
   policy.firstLookMs = firstLookMs(comm_.nRanks());

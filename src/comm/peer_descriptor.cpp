@@ -62,6 +62,7 @@ void eachField(Descriptor& descriptor, Field& field) {
   field(descriptor.machine);
   field(descriptor.communicator);
   field(descriptor.network);
+  field(descriptor.kernel);
   field(descriptor.hostLinks);
   field(descriptor.paths);
   field(descriptor.pathsMbps);
@@ -129,9 +130,14 @@ Result<PeerDescriptor> decodeDescriptor(int rank, const std::string& bytes) {
 
 namespace {
 
-std::string networkName() {
+std::string kernelName() {
   std::string text;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), text);
+  return text;
+}
+
+std::string networkName() {
+  std::string text = kernelName();
   struct stat ns {};
   if (stat("/proc/self/ns/net", &ns) == 0) text += cat("/", ns.st_ino);
   return text;
@@ -142,6 +148,8 @@ std::string networkName() {
 uint64_t hostIdentity() { return hashText(networkName() + "/" + configText("TUTTI_HOSTID")); }
 
 uint64_t networkIdentity() { return hashText(networkName()); }
+
+uint64_t kernelIdentity() { return hashText(kernelName() + "/" + configText("TUTTI_HOSTID")); }
 
 uint64_t processIdentity() {
   // A constant of the process, not state: made at first use, and again in a forked child.
@@ -166,10 +174,10 @@ std::string allowedCpus() {
   return mask;
 }
 
-int cpusOfHost(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId) {
+int cpusOfMachine(const std::vector<PeerDescriptor>& descriptors, uint64_t kernel) {
   std::string all;
   for (const PeerDescriptor& descriptor : descriptors) {
-    if (descriptor.info.hostId != hostId) continue;
+    if (descriptor.kernel != kernel) continue;
     all.resize(std::max(all.size(), descriptor.cpus.size()));
     for (size_t i = 0; i < descriptor.cpus.size(); ++i) all[i] = static_cast<char>(all[i] | descriptor.cpus[i]);
   }
@@ -178,10 +186,9 @@ int cpusOfHost(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId) 
   return std::max(cpus, 1);
 }
 
-bool oversubscribed(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId, int threadsPerRank) {
-  int ranks = 0;
-  for (const PeerDescriptor& descriptor : descriptors) ranks += descriptor.info.hostId == hostId ? 1 : 0;
-  return ranks * threadsPerRank > cpusOfHost(descriptors, hostId);
+bool oversubscribed(const std::vector<PeerDescriptor>& descriptors, uint64_t kernel, int threadsPerRank) {
+  const auto ranks = static_cast<int>(std::ranges::count(descriptors, kernel, &PeerDescriptor::kernel));
+  return ranks * threadsPerRank > cpusOfMachine(descriptors, kernel);
 }
 
 std::vector<int> processesOfHost(const std::vector<PeerDescriptor>& descriptors, int rank) {

@@ -31,6 +31,7 @@ struct PeerDescriptor {
   uint64_t communicator = 0;                                // rank 0's names it to plugins
   std::string machine;                                      // see machineReport(); with the transports
   uint64_t network = 0;                                     // see networkIdentity()
+  uint64_t kernel = 0;                                      // see kernelIdentity()
   uint32_t paths = 1;                                       // interfaces that links may go by; with the transports
   uint32_t byAdapters = 0;                                  // 1: see giveAllDeviceMemory(); with the transports
   uint32_t pathsMbps = 0;                                   // what those carry; 0: not known; with the transports
@@ -52,16 +53,19 @@ Status compareReleases(const std::vector<PeerDescriptor>& descriptors, int rank)
 uint64_t hostIdentity();
 /// Without TUTTI_HOSTID: what ranks with the same one send each other passes no wire.
 uint64_t networkIdentity();
+/// Of a machine: hosts that are containers or namespaces of one share its cores.  Different TUTTI_HOSTID: other
+/// machines.
+uint64_t kernelIdentity();
 /// Random, made once per process: tells one process from another even when pids are reused or namespaces differ.
 uint64_t processIdentity();
 /// CPUs that this thread may run on, as in PeerDescriptor::cpus.
 std::string allowedCpus();
 
-/// CPUs that the ranks of a host may run on, counted once.
-int cpusOfHost(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId);
+/// CPUs that the ranks of a machine may run on, counted once.
+int cpusOfMachine(const std::vector<PeerDescriptor>& descriptors, uint64_t kernel);
 
-/// Whether the ranks of a host, with so many threads each, outnumber the CPUs that they may run on.
-bool oversubscribed(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId, int threadsPerRank = 1);
+/// Whether the ranks of a machine, with so many threads each, outnumber the CPUs that they may run on.
+bool oversubscribed(const std::vector<PeerDescriptor>& descriptors, uint64_t kernel, int threadsPerRank = 1);
 
 /// The processes of all ranks on the host of `rank`, including its own.  Each process appears once.
 std::vector<int> processesOfHost(const std::vector<PeerDescriptor>& descriptors, int rank);

@@ -46,12 +46,13 @@ LinkUse linkUse(const Links& links, const std::vector<int>& nodes, const LinkKin
   return use;
 }
 
-double worstRanksPerCore(const std::vector<PeerDescriptor>& descriptors) {
+/// How the ranks share cores; hosts may be parts of one machine.
+void addCores(const std::vector<PeerDescriptor>& descriptors, LinkUse* use) {
   std::map<uint64_t, int> ranks;
-  for (const PeerDescriptor& descriptor : descriptors) ++ranks[descriptor.info.hostId];
-  double worst = 1;
-  for (const auto& [host, count] : ranks) worst = std::max(worst, ranksPerCore(count, cpusOfHost(descriptors, host)));
-  return worst;
+  for (const PeerDescriptor& descriptor : descriptors) ++ranks[descriptor.kernel];
+  for (const auto& [kernel, count] : ranks)
+    use->ranksPerCore = std::max(use->ranksPerCore, ranksPerCore(count, cpusOfMachine(descriptors, kernel)));
+  use->nodesShareCores = ranks.size() == 1 && use->inter && use->ranksPerCore > 1;
 }
 
 }  // namespace
@@ -150,7 +151,7 @@ void CallPlanner::priceHostLinks() {
 void CallPlanner::setUpDeviceCosts() {
   const auto& descriptors = comm_.links().descriptors();
   const bool onDevice = comm_.layout().onDevices();
-  state_.links.ranksPerCore = onDevice ? 1 : worstRanksPerCore(descriptors);
+  if (!onDevice) addCores(descriptors, &state_.links);
   state_.levels = machineLevels(comm_.layout().machine.graph, comm_.layout().machine.levels, state_.links);
   if (comm_.layout().executor == ExecutorKind::Proxy)
     state_.device = proxyCosts(descriptors, comm_.layout().reach, comm_.layout().machine);

@@ -283,7 +283,8 @@ Result<Estimates::Ready> Estimates::readyOf(const Asked& asked) {
   Ready ready = priced(at, asked.calibration, asked.way.protocol, std::move(programs), chunkBytes);
   ready.apart = levelChannels(at, asked.way, chunkBytes);
   ready.lanes = std::max(ready.lanes, ready.apart);
-  if (ready.programs->bound.roles.classes && oneLevel(at)) ready.prices.stretch = std::max(1.0, at.links.ranksPerCore);
+  if (ready.programs->bound.roles.classes && (oneLevel(at) || at.links.nodesShareCores))
+    ready.prices.stretch = std::max(1.0, at.links.ranksPerCore);
   return ready;
 }
 

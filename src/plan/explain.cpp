@@ -28,7 +28,8 @@ std::string describeLinks(const PlanRequest& r) {
   if (r.links.inter) out += cat(out.empty() ? "" : " + ", r.links.inter->key);
   if (r.links.ranksPerCore > 1) {
     char text[64];
-    std::snprintf(text, sizeof(text), ", %.3g ranks per core", r.links.ranksPerCore);
+    std::snprintf(text, sizeof(text), ", %.3g ranks per core%s", r.links.ranksPerCore,
+                  r.links.nodesShareCores ? " of the machine of all nodes" : "");
     out += text;
   }
   if (r.device != nullptr) out = cat(r.device->describe(), out.empty() ? "" : " over ", out);

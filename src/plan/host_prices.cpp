@@ -155,7 +155,9 @@ sim::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protoc
   prices.leastDirectBytes = kLeastDirectBytes;
   if (r.device != nullptr) passThroughPinned(r, &prices);
   if (r.links.ranksPerCore > 1) {
-    prices.coresPerNode = std::max(1, static_cast<int>(std::lround(ranksOfNode(r.shape) / r.links.ranksPerCore)));
+    prices.nodesShareCores = r.links.nodesShareCores;
+    const double together = prices.nodesShareCores ? r.shape.nRanks : ranksOfNode(r.shape);
+    prices.cores = std::max(1, static_cast<int>(std::lround(together / r.links.ranksPerCore)));
     prices.turnUs = prices.passUs = kHandOverUs;
   }
   return prices;

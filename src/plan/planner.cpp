@@ -34,9 +34,7 @@ std::string exclusion(const PlanRequest& r, const Calibration& c, Protocol proto
 
 }  // namespace
 
-double ranksPerCore(int ranksOnNode, int cores) {
-  return std::max(1.0, static_cast<double>(ranksOnNode) / std::max(1, cores));
-}
+double ranksPerCore(int ranks, int cores) { return std::max(1.0, static_cast<double>(ranks) / std::max(1, cores)); }
 
 bool publishes(const PlanRequest& r, const Algorithm& a) { return publishes(r, a, r.shape.bytes); }
 

@@ -27,7 +27,8 @@ struct LinkUse {
   std::optional<LinkProfile>
       intra;  // the slowest kind that joins ranks of one node; none: every rank is alone on its node
   std::optional<LinkProfile> inter;    // the slowest kind between nodes; none: one node
-  double ranksPerCore = 1;             // on the most loaded node; >= 1
+  double ranksPerCore = 1;             // on the most loaded machine; >= 1
+  bool nodesShareCores = false;        // all nodes are parts of one machine (containers), and any core may be anyone's
   std::optional<LinkProfile> process;  // the slowest kind that joins ranks of one process; none: as intra
 };
 
@@ -43,8 +44,8 @@ struct MachineLevel {
 /// How near ranks are, from the smallest groups to all; each level divides the next.  The same on every rank.
 using MachineLevels = std::vector<MachineLevel>;
 
-/// Ranks and cores of a node -> ranksPerCore.
-double ranksPerCore(int ranksOnNode, int cores);
+/// Ranks and cores of a machine -> ranksPerCore.
+double ranksPerCore(int ranks, int cores);
 
 /// A plan that comes with all ranks' schedules, to be compared beside the algorithms.  Borrowed.
 struct ReadyPlan {

@@ -20,9 +20,9 @@ void append(std::string* key, const std::vector<T>& values) {
 std::string machineOf(const PlanRequest& r, const Calibration& c) {
   const auto link = [](const std::optional<LinkProfile>& one) { return cat(one ? one->key : "", ";"); };
   std::string key;
-  append(&key,
-         std::vector<double>{double(r.shape.nRanks), double(r.shape.slotBytes), r.links.ranksPerCore,
-                             double(r.mostChannels), double(r.overrides.nChannels), r.levels != nullptr ? 1.0 : 0.0});
+  append(&key, std::vector<double>{double(r.shape.nRanks), double(r.shape.slotBytes), r.links.ranksPerCore,
+                                   double(r.mostChannels), double(r.overrides.nChannels),
+                                   r.levels != nullptr ? 1.0 : 0.0, r.links.nodesShareCores ? 1.0 : 0.0});
   key += link(r.links.intra) + link(r.links.inter);
   append(&key, r.shape.nodeOf);
   append(&key, r.shape.railOf);

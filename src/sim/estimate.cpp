@@ -7,19 +7,24 @@
 namespace tutti::sim {
 namespace {
 
-/// [member]: the core that it is on, by the number of the member on its node.
+/// [member]: the core that it is on, by the number of the member among those that share cores: of its node, or all.
+/// Nobody binds ranks of several nodes to cores, so the same rank of every node is not on the same core.
 std::vector<int32_t> coresOf(const Roles& roles, const Prices& prices) {
   std::vector<std::vector<size_t>> nodes;
   for (size_t m = 0; m < roles.programs.size(); ++m) {
-    const auto node = static_cast<size_t>(roles.classes ? roles.nodeOf[m] : roles.places[m].node);
+    const int ofNode = roles.classes ? roles.nodeOf[m] : roles.places[m].node;
+    const auto node = static_cast<size_t>(prices.nodesShareCores ? 0 : ofNode);
     if (node >= nodes.size()) nodes.resize(node + 1);
     nodes[node].push_back(m);
   }
   std::vector<int32_t> coreOf(roles.programs.size());
   size_t base = 0;
   for (const std::vector<size_t>& members : nodes) {
-    const size_t here = prices.coresPerNode > 0 ? static_cast<size_t>(prices.coresPerNode) : members.size();
-    for (size_t i = 0; i < members.size(); ++i) coreOf[members[i]] = static_cast<int32_t>(base + i % here);
+    const size_t here = prices.cores > 0 ? static_cast<size_t>(prices.cores) : members.size();
+    for (size_t i = 0; i < members.size(); ++i) {
+      const size_t turned = prices.nodesShareCores ? i / here : 0;
+      coreOf[members[i]] = static_cast<int32_t>(base + (i + turned) % here);
+    }
     base += std::min(here, members.size());
   }
   return coreOf;

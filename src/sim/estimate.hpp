@@ -24,7 +24,8 @@ struct Prices : RankPrices {
   std::array<MessagePrice, kMostLevels> copied, direct;
   /// Through the channel between ranks that share a core.
   std::array<MessagePrice, kMostLevels> here;
-  int coresPerNode = 0;  // that the ranks of a node share; 0: everyone has one
+  int cores = 0;  // that the ranks of a node share, or all ranks; 0: everyone has one
+  bool nodesShareCores = false;
   /// Smaller messages go through the endpoint, wherever they lie.
   double leastDirectBytes = 0;
 };

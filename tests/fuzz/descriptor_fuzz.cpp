@@ -14,6 +14,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!again.ok() || tutti::encodeDescriptor(*again) != tutti::encodeDescriptor(*descriptor)) std::abort();
   (void)tutti::compareReleases({*descriptor, *again}, 0);
   (void)tutti::nodesOf({*descriptor, *again});
-  (void)tutti::oversubscribed({*descriptor, *again}, descriptor->info.hostId);
+  (void)tutti::oversubscribed({*descriptor, *again}, descriptor->kernel);
   return 0;
 }

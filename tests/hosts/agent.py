@@ -1,6 +1,7 @@
 """The first process of one host of hosts.py: makes the host's file systems, then runs commands that come over a Unix
 socket, as sshd would, with the terminal's descriptors of the one that asks.
-usage: agent.py FOLDER NAME HOSTS_FILE     FOLDER/NAME.socket is listened on; the host ends when standard input does."""
+usage: agent.py FOLDER NAME HOSTS_FILE [container]     FOLDER/NAME.socket is listened on; the host ends when standard
+input does.  A container has the boot id of the machine."""
 import json
 import os
 import select
@@ -17,7 +18,7 @@ def shell(*words):
     subprocess.run(words, check=True)
 
 
-def make_file_systems(folder, name, hosts_file):
+def make_file_systems(folder, name, hosts_file, is_container):
     """What a machine has of its own: processes, devices, shared memory, names of hosts, and the id of its boot."""
     shell("mount", "-t", "proc", "proc", "/proc")
     cgroups = os.open("/sys/fs/cgroup", os.O_PATH)
@@ -34,10 +35,11 @@ def make_file_systems(folder, name, hosts_file):
             os.makedirs(path, exist_ok=True)
             subprocess.run(["mount", "--bind", f"/proc/self/fd/{folder_seen}", path], pass_fds=[folder_seen], check=True)
         os.close(folder_seen)
-    boot = f"{folder}/{name}.boot"
-    with open(boot, "w") as file:
-        file.write(f"{uuid.uuid4()}\n")
-    shell("mount", "--bind", boot, "/proc/sys/kernel/random/boot_id")
+    if not is_container:
+        boot = f"{folder}/{name}.boot"
+        with open(boot, "w") as file:
+            file.write(f"{uuid.uuid4()}\n")
+        shell("mount", "--bind", boot, "/proc/sys/kernel/random/boot_id")
     shell("mount", "--bind", hosts_file, "/etc/hosts")
     shell("ip", "link", "set", "lo", "up")
     with open("/proc/sys/kernel/hostname", "w") as file:
@@ -92,8 +94,8 @@ def answer(connection):
             pass  # it hung up
 
 
-def main(folder, name, hosts_file):
-    make_file_systems(folder, name, hosts_file)
+def main(folder, name, hosts_file, kind="host"):
+    make_file_systems(folder, name, hosts_file, kind == "container")
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"{folder}/{name}.socket")
     listener.listen(256)

@@ -71,12 +71,14 @@ class Hosts:
     family      "inet", "inet6" or "both": the addresses that they have: 10.77.0.1, fd77::1 and so on
     mtu         of their cables
     dead_ends   interfaces, before the true one, that lead nowhere
-    interface   the name of the true one"""
+    interface   the name of the true one
+    containers  they have the boot id of this machine, and so know that they share its processors"""
 
-    def __init__(self, n, family="both", mtu=1500, dead_ends=(), interface="eth0"):
+    def __init__(self, n, family="both", mtu=1500, dead_ends=(), interface="eth0", containers=False):
         self.n, self.family, self.mtu, self.interface = n, family, mtu, interface
         self.folder, self.agents, self.stack = None, [], contextlib.ExitStack()
         self.dead_ends = dead_ends
+        self.kind = ["container"] if containers else []
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
@@ -89,7 +91,7 @@ class Hosts:
                     file.writelines(f"{address} {self.name(host)}\n" for address in self.addresses(host))
             for name in ["switch"] + [self.name(host) for host in range(self.n)]:
                 self.agents.append(subprocess.Popen(
-                    NAMESPACES + [sys.executable, "-I", AGENT, self.folder, name, f"{self.folder}/names"],
+                    NAMESPACES + [sys.executable, "-I", AGENT, self.folder, name, f"{self.folder}/names", *self.kind],
                     stdin=subprocess.PIPE))
             self._wait_for_agents()
             self._plug()

@@ -49,3 +49,28 @@ TEST_CASE("a descriptor whose form is of another release names that release") {
   bytes[0] = bytes[7] = 0x55;  // nothing of ours
   CHECK(decodeDescriptor(2, bytes).status().message().find("an unknown one") != std::string::npos);
 }
+
+TEST_CASE("ranks of containers share the cores of their machine, those of another machine do not") {
+  std::vector<PeerDescriptor> all;
+  const auto add = [&all](uint64_t host, uint64_t kernel, const char* cpus) {
+    PeerDescriptor descriptor = descriptorOf(static_cast<int>(all.size()), releaseText());
+    descriptor.info.hostId = host;
+    descriptor.kernel = kernel;
+    descriptor.cpus = cpus;
+    all.push_back(std::move(descriptor));
+  };
+  add(1, 10, "\x03");
+  add(2, 10, "\x03");
+  add(3, 20, "\x03");
+  CHECK(cpusOfMachine(all, 10) == 2);
+  CHECK_FALSE(oversubscribed(all, 10));
+  CHECK(oversubscribed(all, 10, /*threadsPerRank=*/2));
+  CHECK_FALSE(oversubscribed(all, 20, /*threadsPerRank=*/2));
+  add(2, 10, "\x03");
+  CHECK(oversubscribed(all, 10));
+  CHECK_FALSE(oversubscribed(all, 20));
+  add(4, 10, "\x0c");  // a container with processors of its own
+  CHECK(cpusOfMachine(all, 10) == 4);
+  CHECK_FALSE(oversubscribed(all, 10));
+  CHECK(decodeDescriptor(4, encodeDescriptor(all.back()))->kernel == 10);
+}

@@ -211,6 +211,30 @@ TEST_CASE("the fullest core decides, not the mean of all") {
   CHECK(costUs(r, "circulant") < 0.9 * costUs(r, "binomial"));
 }
 
+TEST_CASE("ranks of hosts that are parts of one machine share all of its cores") {
+  PlanRequest r = request(Collective::AllGather, 4, 2, 8);
+  r.joinBytes = 4096;
+  CHECK(plan(r, figures())->name() == "hierarchical");
+  const double apart = costUs(r, "hierarchical");
+  r.links.ranksPerCore = 4;  // 8 ranks on 2 cores
+  const double ownCores = costUs(r, "hierarchical");
+  r.links.nodesShareCores = true;
+  CHECK(costUs(r, "hierarchical") > 3 * apart);              // all messages are work of two cores,
+  CHECK(costUs(r, "hierarchical") > ownCores);               // not of one core of each host
+  CHECK(plan(r, figures())->name() == "recursivedoubling");  // a third less messages between hosts
+  // The inner ranks of a binomial tree are the first of each host, which are not on one core for that.
+  PlanRequest tree = request(Collective::Reduce, 4, 2, 8);
+  tree.links.ranksPerCore = 4;
+  tree.links.nodesShareCores = true;
+  CHECK(costUs(tree, "binomial") < 1.1 * costUs(tree, "chain"));
+  // Many ranks are estimated by classes: all work takes as much longer.
+  PlanRequest many = request(Collective::AllReduce, 64, 8, 8);
+  const double alone = costUs(many, "ring");
+  many.links.ranksPerCore = 16;
+  many.links.nodesShareCores = true;
+  CHECK(costUs(many, "ring") > 4 * alone);
+}
+
 TEST_CASE("what goes to several ranks is copied in once") {
   PlanRequest r = request(Collective::Broadcast, 1, 8, 64 * 1024);
   r.links.ranksPerCore = 8;  // all work adds up: a copy in and seven out, or seven of each
