@@ -209,6 +209,7 @@ ROWS = {
                            Refused("--nccl-release", "x", base=NODE + ["--as", "nccl"], says="--nccl-release x")],
         "--gpus-per-process": [Differs("--gpus-per-process", "8", base=NODE + ["--as", "nccl"], pattern="kernels of 8 GPUs"),
                                Refused("--gpus-per-process", "9", base=NODE + ["--as", "nccl"], says="--gpus-per-process 9")],
+        "--alone": [Differs("--alone", base=NODE + ["--as", "nccl"], pattern="until a call alone is launched")],
         "--sharp": [Differs("--sharp", base=["nodes 8; machine hgx-h100", "--as", "nccl"], pattern=r"nvls\+sharp")],
         "--validate": [Differs("--validate", "--sets", "a", base=[])],
         "--fit": [Refused("--fit", says="--validate")],

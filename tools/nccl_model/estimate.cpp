@@ -8,6 +8,8 @@
 namespace tutti::nccl_model {
 namespace {
 
+constexpr double kHopperShare = 0.85;  // of its links that NVLS reaches, as NCCL expects
+
 bool isNamed(const std::string& list, std::string_view name) {
   if (list.empty()) return true;
   for (const std::string& one : split(list, ',')) {
@@ -49,12 +51,20 @@ double treeBus(const Call& call, Protocol protocol) {
   return bus * treeShare(protocol, call.bytes);
 }
 
+/// The highest rate that the search tries for a channel inside a node and finds: few GPUs get less than their links.
+double rateTried(const GpuPart& gpu, double gbps) {
+  const auto rate = std::ranges::find_if(gpu.inside, [&](double tried) { return tried <= gbps + 1e-9; });
+  return rate == gpu.inside.end() ? gbps : *rate;
+}
+
 /// Of the switch's reductions a channel, times channels: one for each GPU that has a part reduced.
 double switchBus(const Call& call, Way way) {
   const Machine& m = call.machine;
-  const double channels = std::min<double>(m.perNode, kMostHeads), each = m.portGBps / channels;
+  const double channels = std::min<double>(m.perNode, kMostHeads);
   if (way == Way::Nvls && call.settings.release < 219) return m.portGBps;
-  double most = each * m.gpu->nvlsShare * (channels - 1) / channels;
+  // Before 2.28 Blackwell had Hopper's share.
+  const double share = call.settings.release < 228 ? std::max(kHopperShare, m.gpu->nvlsShare) : m.gpu->nvlsShare;
+  double most = rateTried(*m.gpu, m.portGBps / channels) * share * (channels - 1) / channels;
   most *= call.allReduce() ? 2 : (m.perNode - 1.0) / m.perNode;
   if (way == Way::Nvls) return channels * most;
   const double across = m.netGBps / channels * (way == Way::NvlsTree && m.nodes == 2 ? 2 : 1);

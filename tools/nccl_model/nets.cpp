@@ -6,10 +6,37 @@
 namespace tutti::nccl_model {
 namespace {
 
-// aws-ofi-nccl, src/tuner/nccl_ofi_regions.cpp: where its regions of trees by LL128 end on P5.
-constexpr TreesUntil kP5[] = {{16, 31457280},    {32, 37748736},    {64, 117440512},
-                              {128, 301989888},  {256, 301989888},  {512, 335544320},
-                              {1024, 536870912}, {2048, 402653184}, {4096, 402653184}};
+// aws-ofi-nccl, src/tuner/nccl_ofi_regions.cpp: where its regions of allreduces end.
+constexpr RegionEnd kP5Trees[] = {{16, 31457280},    {32, 37748736},    {64, 117440512},
+                                  {128, 301989888},  {256, 301989888},  {512, 335544320},
+                                  {1024, 536870912}, {2048, 402653184}, {4096, 402653184}};
+constexpr Region kP5[] = {{Way::Tree, Protocol::LL128, kP5Trees}, {Way::NvlsTree, Protocol::Simple, {}, 2}};
+
+constexpr RegionEnd kP6TreesLl[] = {{16, 393216}, {1024, 393216}};
+constexpr RegionEnd kP6Trees[] = {{16, 4718592},   {32, 18350080},   {64, 40370176},   {128, 57147392},
+                                  {256, 72876032}, {1024, 96993280}, {2048, 106430464}};
+constexpr RegionEnd kP6SwitchFirst[] = {{16, 4718592}, {32, 18350080}, {64, 50855936}, {128, 90701824}};
+constexpr RegionEnd kP6Rings[] = {{16, 4718592}, {32, 133693440}, {64, 120061952}, {128, 90701824}};
+constexpr RegionEnd kP6Switch[] = {
+    {16, 1e15}, {32, 435159040}, {64, 1072693248}, {512, 10737418240.0}, {1500, 34359738368.0}};
+constexpr Region kP6[] = {{Way::Tree, Protocol::LL, kP6TreesLl},
+                          {Way::Tree, Protocol::LL128, kP6Trees},
+                          {Way::NvlsTree, Protocol::Simple, kP6SwitchFirst},
+                          {Way::Ring, Protocol::LL128, kP6Rings},
+                          {Way::NvlsTree, Protocol::Simple, kP6Switch},
+                          {Way::Ring, Protocol::Simple, {}}};
+
+/// Beyond the table its last figure counts, before it there is none.
+double endAt(std::span<const RegionEnd> ends, double ranks) {
+  if (ranks < ends.front().ranks) return 0;
+  for (size_t i = 1; i < ends.size(); ++i) {
+    const RegionEnd &a = ends[i - 1], &b = ends[i];
+    if (ranks > b.ranks) continue;
+    const double part = std::log2(ranks / a.ranks) / std::log2(b.ranks / a.ranks);
+    return a.bytes * std::pow(b.bytes / a.bytes, part);
+  }
+  return ends.back().bytes;
+}
 
 // Sources, aws-ofi-nccl (2026-08):
 // - src/platform-aws.cpp: the latencies, buffers and chunks that it tells NCCL; P4 sends, the others write.
@@ -43,6 +70,15 @@ constexpr NetPart kNets[] = {
      .asksFirst = 1,
      .bufferBytes = 8 << 20,
      .switchChunk = 512 << 10},
+    {.name = "EFA of P6",
+     .vendor = 0x1d0f,
+     .device = 0xefa3,
+     .toldUs = 35,
+     .packetBytes = 8 << 10,
+     .asksFirst = 1,
+     .bufferBytes = 8 << 20,
+     .switchChunk = 512 << 10,
+     .tuner = kP6},
     {.name = "InfiniBand"},
 };
 
@@ -54,16 +90,13 @@ const NetPart& netPartOf(const topology::PciInfo& pci) {
   });
 }
 
-double treesUntil(const NetPart& net, int ranks) {
-  if (net.tuner.empty() || ranks < net.tuner.front().ranks) return 0;
-  for (size_t i = 1; i < net.tuner.size(); ++i) {
-    const TreesUntil &a = net.tuner[i - 1], &b = net.tuner[i];
-    if (ranks > b.ranks) continue;
-    // Straight lines in both logarithms, as the plugin has them.
-    const double part = std::log2(ranks / a.ranks) / std::log2(b.ranks / a.ranks);
-    return a.bytes * std::pow(b.bytes / a.bytes, part);
+const Region* regionOf(const NetPart& net, int nodes, double bytes) {
+  constexpr int kPerNode = 8;
+  for (const Region& region : net.tuner) {
+    if (nodes < 2 || nodes > region.mostNodes) continue;
+    if (region.ends.empty() || bytes <= endAt(region.ends, nodes * kPerNode)) return &region;
   }
-  return net.tuner.back().bytes;
+  return nullptr;
 }
 
 }  // namespace tutti::nccl_model

@@ -4,13 +4,21 @@
 #include <span>
 #include <string_view>
 
-#include "src/topology/graph.hpp"
+#include "tools/nccl_model/parts.hpp"
 
 namespace tutti::nccl_model {
 
-/// Up to so many bytes, calls of so many ranks take trees by LL128.
-struct TreesUntil {
+/// A region of a plugin's tuner ends at so many bytes, for so many ranks.
+struct RegionEnd {
   double ranks, bytes;
+};
+
+/// What a plugin's tuner chooses for allreduces of eight GPUs a node, up to `ends` (none: up to any size).
+struct Region {
+  Way way;
+  Protocol protocol;
+  std::span<const RegionEnd> ends;  // by ranks; straight lines in both logarithms between them
+  int mostNodes = 1 << 30;
 };
 
 /// A kind of adapter, with what NCCL does by it.
@@ -24,12 +32,12 @@ struct NetPart {
   double asksEach = 0, asksFirst = 0;  // crossings that this takes: of every hop, of a call's first one
   double bufferBytes = 4 << 20;        // of a connection by Simple
   double switchChunk = 0;              // the most of a reduction in NVLink's switches; 0: NCCL's own
-  std::span<const TreesUntil> tuner;   // by numbers of ranks, eight a node; empty: NCCL chooses
+  std::span<const Region> tuner;       // by sizes; empty: NCCL chooses
 };
 
 /// By its PCI device; others are as InfiniBand's.
 const NetPart& netPartOf(const topology::PciInfo& pci);
-/// The largest call, in bytes, for which the plugin has `ranks` take trees by LL128; 0: it does not choose.
-double treesUntil(const NetPart& net, int ranks);
+/// What the plugin's tuner takes for an allreduce of eight GPUs a node; nullptr: it leaves the choice to NCCL.
+const Region* regionOf(const NetPart& net, int nodes, double bytes);
 
 }  // namespace tutti::nccl_model

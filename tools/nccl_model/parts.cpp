@@ -122,9 +122,10 @@ double blockReducesGBps() { return 37.3; }
 double blockCopiesGBps() { return 27.4; }
 
 double llBlockGBps(const GpuPart& gpu) {
-  // ATLAHS, NPKit on GH200: 32 KiB in 3.3 us.  Other generations in proportion to all channels together.
-  constexpr double kHopperBlock = 9.9, kHopper = 141;
-  return kHopperBlock * gpu.llGBps / kHopper;
+  // ATLAHS, NPKit on GH200: 32 KiB in 3.3 us.  Other generations in proportion to what NCCL takes a channel for by
+  // LL128: its figures for all channels together go by the links.
+  constexpr double kHopperBlock = 9.9, kHopper = 36.7;
+  return kHopperBlock * gpu.ringLl128[0] / kHopper;
 }
 
 double treeShare(Protocol protocol, double bytes) {

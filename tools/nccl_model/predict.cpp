@@ -19,16 +19,13 @@ WayTime timeOf(const Call& call, Way way, Protocol protocol) {
   return {};
 }
 
-/// The least estimate, where the adapters' plugin does not choose itself: by trees, on two nodes reduced in the switch
-/// from where these end.
+/// The least estimate, where the adapters' plugin does not choose itself.
 void choose(const Call& call, Prediction* prediction) {
   const Machine& m = call.machine;
   const std::vector<Candidate>& all = prediction->candidates;
-  const double until = m.nodes > 1 && m.perNode == 8 && call.allReduce() ? treesUntil(*m.net, m.ranks()) : 0;
+  const Region* region = m.perNode == 8 && call.allReduce() ? regionOf(*m.net, m.nodes, call.bytes) : nullptr;
   const auto tuned = std::ranges::find_if(all, [&](const Candidate& c) {
-    if (until <= 0) return false;
-    if (call.bytes > until) return m.nodes == 2 && c.way == Way::NvlsTree;
-    return c.way == Way::Tree && c.protocol == Protocol::LL128;
+    return region != nullptr && c.way == region->way && c.protocol == region->protocol;
   });
   prediction->byPlugin = tuned != all.end();
   const auto best = prediction->byPlugin ? tuned : std::ranges::min_element(all, {}, &Candidate::estimateUs);
@@ -77,6 +74,7 @@ Result<Prediction> predict(const Machine& machine, Collective collective, double
   }
   choose(call, &prediction);
   prediction.launchUs = settings.gpusPerProcess * kernelLaunchUs();
+  if (settings.alone) prediction.aloneUs = fitted.aloneUs;
   return prediction;
 }
 

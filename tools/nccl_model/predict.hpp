@@ -23,8 +23,9 @@ struct Prediction {
   size_t chosen = 0;
   bool byPlugin = false;  // the adapters' plugin chose, else NCCL by the least estimate
   double launchUs = 0;    // of all GPUs of a process: no call in a row takes less
+  double aloneUs = 0;     // before the kernels of a call that waits for the one before
   const Candidate& best() const { return candidates[chosen]; }
-  double us() const { return std::max(best().time.us(), launchUs); }
+  double us() const { return aloneUs + std::max(best().time.us(), launchUs); }
 };
 
 /// Errors: InvalidArgument for collectives that NCCL lacks, settings that leave no way, releases before 2.18.

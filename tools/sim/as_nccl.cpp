@@ -71,6 +71,7 @@ Result<AskedNccl> understandNccl(const Question& q, const NcclQuestion& nccl) {
   TUTTI_TRY(checkNames("--algorithm", q.algorithm, nccl_model::kWays));
   TUTTI_TRY(checkNames("--protocol", q.protocol, nccl_model::kProtocols));
   asked.settings.gpusPerProcess = nccl.gpusPerProcess;
+  asked.settings.alone = nccl.alone;
   asked.settings.sharp = nccl.sharp;
   asked.settings.ways = q.algorithm;
   asked.settings.protocols = q.protocol;
@@ -103,8 +104,8 @@ std::string jsonReport(const AskedNccl& asked, const Prediction& p, double bus) 
              ", \"collective\": ", jsonText(collectiveKey(asked.collective)), ", \"bytes\": ", asked.bytes,
              ", \"as\": \"nccl\", \"algorithm\": ", jsonText(nameOf(p.best().way)),
              ", \"protocol\": ", jsonText(nameOf(p.best().protocol)), ", \"us\": ", jsonNumber(p.us()),
-             ", \"launch_us\": ", jsonNumber(p.launchUs), ", \"busbw_gbps\": ", jsonNumber(bus),
-             ", \"candidates\": ", jsonList(candidates), "}\n");
+             ", \"launch_us\": ", jsonNumber(p.launchUs), ", \"alone_us\": ", jsonNumber(p.aloneUs),
+             ", \"busbw_gbps\": ", jsonNumber(bus), ", \"candidates\": ", jsonList(candidates), "}\n");
 }
 
 /// The fastest of Tutti's algorithms that work there.
@@ -170,6 +171,7 @@ Result<std::string> reportNccl(const Question& question, const NcclQuestion& ncc
   if (p.launchUs > p.best().time.us()) {
     text += cat("  as long as one thread launches the kernels of ", nccl.gpusPerProcess, " GPUs\n");
   }
+  if (p.aloneUs > 0) text += cat("  of which ", shortNumber(p.aloneUs), " until a call alone is launched\n");
   return text + candidateTable(p);
 }
 

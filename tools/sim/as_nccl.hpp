@@ -8,6 +8,7 @@ namespace tutti::sim {
 struct NcclQuestion {
   std::string release = "2.30";
   int gpusPerProcess = 1;
+  bool alone = false;
   bool sharp = false;
 };
 

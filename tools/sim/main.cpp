@@ -104,6 +104,9 @@ int main(int argc, char** argv) {
   app.add_option("--gpus-per-process", line.nccl.gpusPerProcess,
                  "with --as nccl: whose kernels one thread launches in turn, as nccl-tests -g [1]")
       ->needs(as);
+  app.add_flag("--alone", line.nccl.alone,
+               "with --as nccl: a call that waits for the one before, as PyTorch's events time it")
+      ->needs(as);
   app.add_flag("--sharp", line.nccl.sharp, "with --as nccl: switches between nodes reduce")->needs(as);
   auto* links = app.add_option("--links", line.report.links, "show so many of the most loaded links");
   auto* path = app.add_flag("--critical-path", line.report.path, "what the time went into");

@@ -27,10 +27,10 @@ Result<std::vector<NcclPoint>> pointsIn(const PublishedSet& set) {
   return points;
 }
 
-/// Fits begin with a slot of LL, and with all of NCCL's rate of a channel by LL128.
-constexpr Fitted kUnfitted = {.drainBytes = 64e3, .reduceShare = 1};
+/// Fits begin with a slot of LL, with all of NCCL's rate of a channel by LL128, and with a bare launch.
+constexpr Fitted kUnfitted = {.drainBytes = 64e3, .reduceShare = 1, .aloneUs = 5};
 
-constexpr double Fitted::*kFitted[] = {&Fitted::drainBytes, &Fitted::reduceShare};
+constexpr double Fitted::*kFitted[] = {&Fitted::drainBytes, &Fitted::reduceShare, &Fitted::aloneUs};
 
 }  // namespace
 
@@ -91,7 +91,7 @@ std::string LeftOut::text() const {
   for (const auto& [generation, f] : fitted_) {
     text += cat("  ", generation.empty() ? "with all sets" : "without " + generation, ": fences ",
                 shortNumber(f.drainBytes / 1e3), " kB at a block's rate, LL128 reducing ", shortNumber(f.reduceShare),
-                "\n");
+                ", calls alone ", shortNumber(f.aloneUs), " us more\n");
   }
   return text;
 }

@@ -78,8 +78,8 @@ PublishedSet allGather() {
 
 PublishedSet h200() {
   PublishedSet set = {
-      .name = "allreduce, 8 x H200, NCCL 2.27.7",
-      .source = "nccl-tests tables of cloud providers, busbw",
+      .name = "allreduce, 8 x H200, NCCL 2.27.7, calls alone",
+      .source = "stas00/ml-engineering, network/README.md, August 2026: all_reduce_bench.py of PyTorch",
       .collective = "allreduce",
       .algorithms = "ring",
       .cluster =
@@ -89,8 +89,8 @@ PublishedSet h200() {
                         "large: latency us"},
       .constants = {26.322, 20.331, 1.3, 0.53695, 4.9069},
       .points = {},
-      .specification = "machine hgx-h200",
-      .nccl = nccl_model::Settings{.release = 227, .gpusPerProcess = 8},
+      .specification = "machine p5en.48xlarge",
+      .nccl = nccl_model::Settings{.release = 227, .alone = true},
   };
   const std::pair<double, double> busbw[] = {
       {32 * kK, 1.44},   {64 * kK, 2.93},   {128 * kK, 5.73},  {256 * kK, 11.74}, {512 * kK, 23.94}, {1 * kM, 39.93},

@@ -9,8 +9,8 @@ using Pairs = std::vector<std::pair<double, double>>;
 /// One process for all GPUs of a node (nccl-tests -g 8), or one each.
 constexpr int kOneEach = 1, kAllInOne = 8;
 
-nccl_model::Settings runBy(int release, int gpusPerProcess) {
-  return {.release = release, .gpusPerProcess = gpusPerProcess, .ways = "", .protocols = ""};
+nccl_model::Settings runBy(int release, int gpusPerProcess, const char* ways = "") {
+  return {.release = release, .gpusPerProcess = gpusPerProcess, .ways = ways, .protocols = ""};
 }
 
 PublishedSet setOf(const char* name, const char* source, const char* machine, const nccl_model::Settings& settings) {
@@ -39,7 +39,7 @@ PublishedSet withBandwidths(PublishedSet set, int nodes, const Pairs& busGBps) {
 PublishedSet h100Azure() {
   return withBandwidths(
       setOf("allreduce, 8 x H100, NCCL 2.18.5", "Azure's AI benchmarking guide, September 2024, in place",
-            "machine nd-h100-v5", runBy(218, kAllInOne)),
+            "machine nd-h100-v5", runBy(218, kAllInOne, "nvls")),
       1,
       {{1 * kK, .07},
        {4 * kK, .27},
@@ -64,7 +64,7 @@ PublishedSet h100Azure() {
 PublishedSet h200Azure() {
   return withBandwidths(
       setOf("allreduce, 8 x H200, NCCL 2.20.5", "Azure's AI benchmarking guide, September 2024, in place",
-            "machine nd-h200-v5", runBy(220, kAllInOne)),
+            "machine nd-h200-v5", runBy(220, kAllInOne, "nvls")),
       1,
       {{1 * kK, .06},
        {4 * kK, .23},
@@ -122,14 +122,39 @@ PublishedSet h100Msccl() {
   return set;
 }
 
-PublishedSet h200Counts() {
-  PublishedSet set = setOf("allreduce, 4 to 8 of 8 x H200, NCCL 2.27", "nccl-tests tables of cloud providers, busbw",
-                           "machine hgx-h200; ranks-per-node $R", runBy(227, 1));
-  const std::pair<int, double> busbw[] = {{4, 363}, {5, 414}, {6, 436}, {7, 460}, {8, 473}};
-  for (const auto& [ranks, bus] : busbw) {
-    set.points.push_back({1, 4 * kG, allReduceUs(4 * kG, ranks, bus), false, "", "allreduce", ranks});
+/// Of one node, by numbers of its GPUs.
+PublishedSet byRanks(const char* name, const char* machine, const char* ways, double bytes,
+                     const std::vector<std::pair<int, double>>& busGBps) {
+  PublishedSet set =
+      setOf(name, "stas00/ml-engineering, network/README.md, August 2026: nccl-tests", machine, runBy(227, kOneEach));
+  set.nccl->ways = ways;
+  for (const auto& [ranks, bus] : busGBps) {
+    set.points.push_back({1, bytes, allReduceUs(bytes, ranks, bus), false, "", "allreduce", ranks});
   }
   return set;
+}
+
+constexpr const char *kH200Ranks = "machine p5en.48xlarge; ranks-per-node $R",
+                     *kB200Ranks = "machine p6-b200.48xlarge; ranks-per-node $R";
+
+PublishedSet h200Counts() {
+  return byRanks("allreduce, 4 to 8 of 8 x H200, NCCL 2.27", kH200Ranks, "", 8 * kG,
+                 {{4, 363.3}, {5, 414.2}, {6, 435.6}, {7, 460.0}, {8, 473.1}});
+}
+
+PublishedSet h200Rings() {
+  return byRanks("allreduce, 4 to 8 of 8 x H200, no NVLS", kH200Ranks, "ring,tree", 8 * kG,
+                 {{4, 363.3}, {5, 364.4}, {6, 365.1}, {7, 365.7}, {8, 365.6}});
+}
+
+PublishedSet b200Counts() {
+  return byRanks("allreduce, 4 to 8 of 8 x B200, NCCL 2.27.7", kB200Ranks, "", 8 * kG,
+                 {{4, 673.2}, {5, 677.8}, {6, 778.2}, {7, 811.2}, {8, 838.0}});
+}
+
+PublishedSet b200Rings() {
+  return byRanks("allreduce, 4 to 8 of 8 x B200, no NVLS", kB200Ranks, "ring,tree", 8 * kG,
+                 {{4, 673.8}, {5, 677.8}, {6, 677.8}, {7, 680.5}, {8, 682.2}});
 }
 
 PublishedSet a100Azure() {
@@ -179,21 +204,16 @@ PublishedSet a100Engineering() {
 }
 
 PublishedSet b200() {
-  PublishedSet set = withBandwidths(setOf("allreduce, 8 x B200, NCCL", "nccl-tests tables of cloud providers, busbw",
-                                          "machine hgx-b200", runBy(227, kAllInOne)),
-                                    1,
-                                    {{32 * kK, 1.2},
-                                     {256 * kK, 9.54},
-                                     {1 * kM, 36.1},
-                                     {4 * kM, 76.5},
-                                     {16 * kM, 255},
-                                     {64 * kM, 400.6},
-                                     {256 * kM, 646},
-                                     {1 * kG, 723},
-                                     {4 * kG, 740.6},
-                                     {16 * kG, 845.7}});
-  set.doubt = "4 MB takes 45 us more than 1 MB, 16 MB only 19 us more than 4 MB";
-  return set;
+  PublishedSet set = setOf("allreduce, 8 x B200, NCCL 2.27.7, calls alone",
+                           "stas00/ml-engineering, network/README.md, August 2026: all_reduce_bench.py of PyTorch",
+                           "machine p6-b200.48xlarge", runBy(227, kOneEach));
+  set.nccl->alone = true;
+  return withBandwidths(
+      std::move(set), 1,
+      {{32 * kK, 1.20},   {64 * kK, 2.17},   {128 * kK, 4.86},   {256 * kK, 9.54},   {512 * kK, 18.71},
+       {1 * kM, 36.06},   {2 * kM, 63.09},   {4 * kM, 76.48},    {8 * kM, 126.49},   {16 * kM, 254.96},
+       {32 * kM, 325.97}, {64 * kM, 400.60}, {128 * kM, 568.38}, {256 * kM, 646.11}, {512 * kM, 688.99},
+       {1 * kG, 723.34},  {2 * kG, 734.97},  {4 * kG, 740.64},   {8 * kG, 839.07},   {16 * kG, 845.67}});
 }
 
 PublishedSet nvl72() {
@@ -224,6 +244,23 @@ PublishedSet p4dePair() {
                     {4 * kM, 534},    {8 * kM, 763},    {16 * kM, 1192},   {32 * kM, 1540}, {64 * kM, 2645},
                     {128 * kM, 3913}, {256 * kM, 7202}, {512 * kM, 13552}, {1 * kG, 26217}, {2 * kG, 51406}});
   return set;
+}
+
+/// Of the rows below 512 bytes, which are one; nothing above is known.
+PublishedSet p6Pair() {
+  return withTimes(setOf("allreduce, 2 nodes of p6-b200.48xlarge, EFA", "dstackai/dstack#3961, June 2026",
+                         "nodes 2; machine p6-b200.48xlarge", runBy(230, kOneEach)),
+                   2, {{8, 50.58}, {64, 55.60}, {256, 57.14}});
+}
+
+/// From 1 GB on: below, 0.4 ms by which ranks start apart are most of a call alone (6 ms for 32 KB).
+PublishedSet p6Four() {
+  PublishedSet set = setOf("allreduce, 4 nodes of p6-b200.48xlarge, EFA, calls alone",
+                           "stas00/ml-engineering, network/README.md, August 2026: all_reduce_bench.py of PyTorch",
+                           "nodes 4; machine p6-b200.48xlarge", runBy(227, kOneEach));
+  set.nccl->alone = true;
+  return withBandwidths(std::move(set), 4,
+                        {{1 * kG, 361.99}, {2 * kG, 372.42}, {4 * kG, 377.34}, {8 * kG, 380.39}, {16 * kG, 381.80}});
 }
 
 PublishedSet uccl() {
@@ -261,8 +298,9 @@ PublishedSet sharp() {
 }  // namespace
 
 std::vector<PublishedSet> ncclSets() {
-  return {h100Azure(), h200Azure(), h100P5(), h100Vllm(), h100Msccl(),    h200Counts(), a100Azure(), a100Engineering(),
-          b200(),      nvl72(),     p5Pair(), p4dePair(), sixteenNodes(), uccl(),       sharp()};
+  return {h100Azure(), h200Azure(),       h100P5(), h100Vllm(),     h100Msccl(), h200Counts(), h200Rings(),
+          a100Azure(), a100Engineering(), b200(),   b200Counts(),   b200Rings(), nvl72(),      p5Pair(),
+          p4dePair(),  p6Pair(),          p6Four(), sixteenNodes(), uccl(),      sharp()};
 }
 
 }  // namespace tutti::sim

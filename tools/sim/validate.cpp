@@ -129,7 +129,9 @@ class Comparison {
 
  private:
   std::string whatRan() const {
-    if (set_.nccl) return cat("NCCL", set_.nccl->gpusPerProcess > 1 ? ", one process for all GPUs of a node" : "");
+    if (set_.nccl)
+      return cat("NCCL", set_.nccl->gpusPerProcess > 1 ? ", one process for all GPUs of a node" : "",
+                 set_.nccl->alone ? ", calls alone" : "");
     return *set_.algorithms != 0 ? set_.algorithms : "what ran";
   }
 
