@@ -9,6 +9,7 @@
 
 #include "src/parallel/group.hpp"
 #include "src/parallel/layer_time.hpp"
+#include "src/parallel/links.hpp"
 #include "src/parallel/model_parameters.hpp"
 #include "src/parallel/pipeline_figures.hpp"
 #include "src/parallel/worker.hpp"
@@ -20,10 +21,6 @@ namespace {
 
 constexpr double kMostStages = 512;  // of a pipeline: each schedule is simulated
 
-struct Link {
-  double bandwidth, latencyMs;
-};
-
 struct Search {
   tuttiModelShape_t model;
   tuttiMachine_t machine;
@@ -31,11 +28,6 @@ struct Search {
   PipelineSimulations pipelines = {};
 
   PipelineFigures pipeline(const tuttiLayout_t& l) { return pipelines.of(l, 2 + recomputed(model, l.recompute)); }
-  /// The slowest link of a group whose ranks span that many neighbours.
-  Link link(int span) const {
-    if (span <= machine.perNode) return {machine.nodeBandwidth, machine.nodeLatencyUs / 1e3};
-    return {machine.bandwidth, machine.latencyUs / 1e3};
-  }
   double speedOf(int rank) const { return machine.speeds == nullptr ? 1 : machine.speeds[rank]; }
   /// The slowest rank of each (replica, stage), [dp][pp].
   std::vector<double> cells(const tuttiLayout_t& l) const {
@@ -185,9 +177,10 @@ void measure(Search& s, tuttiPlan_t& p, double slowdown) {
       parametersOf(s.model).dense + parametersOf(s.model).experts / l.ep * t;  // of which 1 / t is here
   p.computeMs = computeMsOf(s, p);
   const int inner = l.tp * l.cp * l.ep, replicas = l.dp * l.cp * l.ep;
-  const Link tp = s.link(l.tp), cp = s.link(l.tp * l.cp), ep = s.link(inner), pp = s.link(inner * l.pp);
-  const Link dp = s.link(s.machine.ranks);
-  p.tpMs = l.tp == 1 ? 0 : p.cost.tpBytes / tp.bandwidth * 1e3 + calls * 2 * (t - 1) * tp.latencyMs;
+  const Link cp = linkOf(s.machine, l.tp * l.cp), ep = linkOf(s.machine, inner), pp = linkOf(s.machine, inner * l.pp);
+  const RingLink tp = ringOf(s.machine, l.tp, std::min(l.tp, s.machine.perNode)),
+                 dp = ringOf(s.machine, replicas, replicasInNode(s.machine, l));
+  p.tpMs = l.tp == 1 ? 0 : p.cost.tpBytes / tp.bandwidth * 1e3 + calls * 2 * tp.onceMs;
   p.ppMs =
       l.pp == 1 ? 0 : p.cost.ppBytes / pp.bandwidth * 1e3 + static_cast<double>(s.pipeline(l).messages) * pp.latencyMs;
   const double hops = l.cp == 1 ? 0 : ringHops(l) * layersHere * m;
@@ -198,9 +191,9 @@ void measure(Search& s, tuttiPlan_t& p, double slowdown) {
   p.cpMs = l.cp == 1 ? 0 : home + std::max(0.0, ringMs - home - busy);
   p.epMs = l.ep == 1 ? 0 : p.cost.epBytes / ep.bandwidth * 1e3 + calls * (l.ep - 1) * ep.latencyMs;
   const double gathers = l.zero == 3 ? 2 * m : 1, sums = l.zero >= 2 ? m : 1;
-  p.dpMs = replicas == 1 ? 0
-                         : p.cost.dpBytes / dp.bandwidth * 1e3 +
-                               (gathers + sums) * (l.zero >= 2 ? layersHere : 1) * (replicas - 1) * dp.latencyMs;
+  p.dpMs = replicas == 1
+               ? 0
+               : p.cost.dpBytes / dp.bandwidth * 1e3 + (gathers + sums) * (l.zero >= 2 ? layersHere : 1) * dp.onceMs;
   p.bubbleMs = (p.computeMs + p.tpMs + p.cpMs + p.epMs) * p.cost.bubble;
   // What backward can hide: two thirds of the computation (stage 3 gathers beside forward, too), but for the last part.
   const double beside = p.computeMs * (l.zero == 3 ? 1.0 : l.zero >= 1 ? 1.0 / 2 : 2.0 / 3);
@@ -211,12 +204,12 @@ void measure(Search& s, tuttiPlan_t& p, double slowdown) {
   p.unevenMs = p.computeMs * (slowdown - 1);
   p.stepMs = p.computeMs + p.tpMs + p.cpMs + p.epMs + p.ppMs + p.bubbleMs + p.exposedMs + p.unevenMs;
   // 80 % of the bandwidth where latencies are a fifth of the time.
-  p.bucketBytes = static_cast<size_t>(4 * replicas * dp.latencyMs * 1e-3 * dp.bandwidth);
+  p.bucketBytes = static_cast<size_t>(4 * dp.onceMs * 1e-3 * dp.bandwidth);
   const double unitMs = p.computeMs / (3 * layersHere * m);
   const double gatherMs = whole / s.model.layers / t * l.valueBytes / dp.bandwidth * 1e3;
   p.prefetch = std::clamp(static_cast<int>(std::ceil(gatherMs / unitMs)), 1, 4);
   const double sumMs = l.tp == 1 ? 0 : p.tpMs / calls;
-  p.tiles = std::clamp(static_cast<int>(std::sqrt(sumMs / (2 * t * tp.latencyMs + 1e-9))), 1, 8);
+  p.tiles = std::clamp(static_cast<int>(std::sqrt(sumMs / (2 * tp.onceMs + 1e-9))), 1, 8);
   p.memory = memoryOf(s, p).bytes();
   p.fits = s.machine.memory == 0 || p.memory <= s.machine.memory;
 }
@@ -344,6 +337,7 @@ Search checked(const tuttiModelShape_t* model, const tuttiMachine_t* machine, in
           m.ranks, " ranks, ", m.perNode, " per node");
   require(m.nodeBandwidth > 0 && m.bandwidth > 0 && m.nodeLatencyUs >= 0 && m.latencyUs >= 0,
           "links have no bandwidth, or a negative latency");
+  require(m.adapters >= 0, m.adapters, " adapters; 0: one for each rank of a group");
   require(m.overlap >= 0 && m.overlap <= 1, "overlap is ", m.overlap);
   require(batch >= 1, "a batch of ", batch);
   const GpuCurve* gpu = curveOf(m.gpu);

@@ -250,7 +250,7 @@ ROWS = {
     } | {option: [Differs(option, value)] for option, value in (
         ("--hidden", "2048"), ("--heads", "8"), ("--sequence", "4096"), ("--batch", "128"), ("--ranks", "8"),
         ("--vocabulary", "100000"), ("--parameters", "1e9"), ("--kv-heads", "4"), ("--visible", "0.5"),
-        ("--per-node", "4"), ("--flops", "5e12"), ("--node-bandwidth", "10e9"), ("--node-latency-us", "500"),
+        ("--per-node", "4"), ("--adapters", "1"), ("--flops", "5e12"), ("--node-bandwidth", "10e9"), ("--node-latency-us", "500"),
         ("--bandwidth", "1e9"), ("--latency-us", "500"), ("--overlap", "0.1"))} | {
         "--key-block": [Differs("--key-block", "64", base=BASE["tutti-plan"] + ["--sequence", "131072"])],
         "--choices": [Differs("--choices", "2", base=BASE["tutti-plan"] + ["--experts", "8", "--expert-width", "512"])],

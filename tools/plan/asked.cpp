@@ -37,7 +37,7 @@ std::pair<std::string, int> wordOf(const std::string& word) {
 
 /// Options with a number, and where it goes.
 struct Numbers {
-  double ranks = 0, perNode = 8, batch = 0, elementBytes = 2;
+  double ranks = 0, perNode = 8, batch = 0, elementBytes = 2, adapters = 0;
 };
 
 std::map<std::string, double*> numbersOf(AskedPlan& a, Numbers& n) {
@@ -56,6 +56,7 @@ std::map<std::string, double*> numbersOf(AskedPlan& a, Numbers& n) {
           {"--batch", &n.batch},
           {"--ranks", &n.ranks},
           {"--per-node", &n.perNode},
+          {"--adapters", &n.adapters},
           {"--flops", &a.machine.flops},
           {"--element-bytes", &n.elementBytes},
           {"--watts", &a.machine.watts},
@@ -71,7 +72,8 @@ std::map<std::string, double*> numbersOf(AskedPlan& a, Numbers& n) {
 
 /// Counts from their numbers; without --ranks a layout says how many there are.
 void finish(AskedPlan& a, const Numbers& n) {
-  if (n.batch > 1e9 || n.ranks > 1e6 || n.perNode > 1e6) throw std::invalid_argument("too many sequences or ranks");
+  if (n.batch > 1e9 || n.ranks > 1e6 || n.perNode > 1e6 || n.adapters > 1e6)
+    throw std::invalid_argument("too many sequences or ranks");
   a.batch = static_cast<int>(n.batch);
   a.machine.ranks = n.ranks > 0 ? static_cast<int>(n.ranks) : 1;
   if (a.layout && n.ranks == 0) {
@@ -81,6 +83,7 @@ void finish(AskedPlan& a, const Numbers& n) {
     a.machine.ranks = static_cast<int>(ranks);
   }
   a.machine.perNode = static_cast<int>(n.perNode);
+  a.machine.adapters = static_cast<int>(n.adapters);
   a.machine.elementBytes = static_cast<int>(n.elementBytes);
   if (!a.speeds.empty() && a.speeds.size() != static_cast<size_t>(a.machine.ranks)) {
     throw std::invalid_argument("--speeds has " + std::to_string(a.speeds.size()) + " numbers for " +

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
       "           [--parameters N] [--per-node 8] [--flops 1e12] [--gpu a100|h100|h200|b200] [--element-bytes 2]\n"
       "           [--watts 700] [--memory-bandwidth 3.35e12] [--attention-flops 328e12]\n"
       "           [--memory BYTES] [--node-bandwidth 100e9] [--node-latency-us 5]\n"
-      "           [--bandwidth 10e9] [--latency-us 10] [--overlap 0.9] [--speeds 1,1,0.5,...]\n"
+      "           [--bandwidth 10e9] [--latency-us 10] [--adapters N] [--overlap 0.9] [--speeds 1,1,0.5,...]\n"
       "           [--layout tp8,pp16,dp64]: this one alone; also cpN, epN, chunksN, zeroN, microN, sequence, "
       "selective,\n"
       "           full, alternate\n");

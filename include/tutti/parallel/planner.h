@@ -107,10 +107,12 @@ typedef struct {
   double watts;     /* with gpu: the limit that its power is set to; 0: the generation's own */
   double attentionFlops;  /* with gpu: of attention by blocks of keys, both passes; 0: FlashAttention 2's on it */
   double memoryBandwidth; /* with gpu: of its memory by the data sheet, bytes per second; 0: the generation's own */
+  int adapters; /* of a node that the collectives of one group use at once, each for a part of the bytes: at most one
+                   for each of its ranks there.  0: all of these */
 } tuttiMachine_t;
 
 #define TUTTI_MACHINE_INITIALIZER \
-  { sizeof(tuttiMachine_t), 1, 8, 1e12, 0, 100e9, 5, 10e9, 10, 0.9, NULL, tuttiGpuUnknown, 2, 0, 0, 0 }
+  { sizeof(tuttiMachine_t), 1, 8, 1e12, 0, 100e9, 5, 10e9, 10, 0.9, NULL, tuttiGpuUnknown, 2, 0, 0, 0, 0 }
 
 /** Fills machine for the ranks of comm, all taken for one node: links from the planner's estimates of all-reduces,
  *  flops from a matrix product of tuttiKernelsFast on this rank.  Collective; ranks may get different flops. */
@@ -142,7 +144,9 @@ typedef struct {
  *  - plans  [capacity] are written; *count is how many layouts there are
  *
  *  Model of time: products at flops; an all-reduce of B bytes over n ranks takes 2(n-1) latencies and 2(n-1)/n B at the
- *  slowest link's bandwidth; tensor and pipeline messages are waited for, data-parallel ones go beside backward. */
+ *  slowest link's bandwidth.  Between nodes that link is of all adapters that the group uses of a node, and only as
+ * many of the latencies are the network's as there are nodes.  Tensor and pipeline messages are waited for,
+ * data-parallel ones go beside backward. */
 TUTTI_API tuttiResult_t tuttiPlanSearch(const tuttiModelShape_t* model, const tuttiMachine_t* machine, int batch,
                                         tuttiPlan_t* plans, size_t capacity, size_t* count);
 

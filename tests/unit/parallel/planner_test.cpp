@@ -410,6 +410,48 @@ TEST_CASE("slow ranks get less: uneven shares beat even ones, and machines that 
   CHECK((measured.ranks == 1 && measured.flops > 1e6));
 }
 
+TEST_CASE("replicas of one node share its adapters out, and what stays in a node does not cross") {
+  tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
+  model.layers = 24, model.hidden = 1536, model.heads = 24, model.sequence = 2048;
+  tuttiMachine_t machine = TUTTI_MACHINE_INITIALIZER;
+  machine.nodeBandwidth = 40e9, machine.bandwidth = 8e9, machine.nodeLatencyUs = machine.latencyUs = 0;
+  struct Row {
+    int tp, cp, pp, dp, perNode, adapters;
+    double gbps;  // that a replica's gradients get
+  };
+  const auto row = GENERATE(values<Row>({{8, 1, 1, 4, 8, 0, 8},   // each rank's group has it alone in its node
+                                         {4, 1, 1, 4, 8, 0, 16},  // two ranks of a group in a node
+                                         {2, 1, 1, 6, 8, 0, 32},
+                                         {1, 1, 1, 32, 8, 0, 40},  // eight, and links inside the node carry less
+                                         {1, 1, 1, 7, 8, 0, 40},   // one node
+                                         {3, 1, 1, 5, 8, 0, 16},   // some nodes have two of a group, others three
+                                         {2, 1, 2, 4, 8, 0, 16},   // two stages in a node
+                                         {2, 1, 4, 4, 8, 0, 8},
+                                         {2, 2, 1, 4, 8, 0, 32},  // a ring's ranks are replicas, too
+                                         {4, 4, 1, 2, 8, 0, 16},
+                                         {4, 2, 1, 1, 8, 0, 40},
+                                         {1, 1, 1, 32, 8, 1, 8},
+                                         {1, 1, 1, 32, 8, 3, 24},
+                                         {4, 1, 1, 4, 8, 3, 16},
+                                         {1, 1, 1, 5, 1, 0, 8}}));
+  tuttiLayout_t layout = TUTTI_LAYOUT_INITIALIZER;
+  layout.tp = row.tp, layout.cp = row.cp, layout.pp = row.pp, layout.dp = row.dp;
+  machine.ranks = row.tp * row.cp * row.pp * row.dp, machine.perNode = row.perNode, machine.adapters = row.adapters;
+  CAPTURE(row.tp, row.cp, row.pp, row.dp, row.perNode, row.adapters);
+  tuttiPlan_t plan;
+  REQUIRE(tuttiPlanLayout(&model, &machine, row.dp * row.pp, &layout, &plan) == tuttiSuccess);
+  CHECK(plan.dpMs == Approx(plan.cost.dpBytes / (row.gbps * 1e9) * 1e3));
+  // Of the steps through all replicas only those between nodes take the network's latency.
+  machine.latencyUs = 1000;
+  const int replicas = row.cp * row.dp;
+  const double before = plan.dpMs;
+  REQUIRE(tuttiPlanLayout(&model, &machine, row.dp * row.pp, &layout, &plan) == tuttiSuccess);
+  CHECK(plan.dpMs - before <= 2 * (replicas - 1) * 1.0 + 1e-9);
+  if (row.tp == 4 && row.cp == 1) CHECK(plan.dpMs - before == Approx(2 * 1.0));  // four replicas in two nodes
+  machine.adapters = -1;
+  CHECK(tuttiPlanLayout(&model, &machine, row.dp * row.pp, &layout, &plan) == tuttiInvalidArgument);
+}
+
 TEST_CASE("ZeRO 3 falls behind tensor and pipeline parallelism as ranks become many, as far as it was published to") {
   // Narayanan et al., 2021, table 2: 175B parameters on A100, TFLOP/s of a GPU.
   struct Row {
@@ -421,6 +463,7 @@ TEST_CASE("ZeRO 3 falls behind tensor and pipeline parallelism as ranks become m
   model.keyBlock = 2048;
   tuttiMachine_t machine = TUTTI_MACHINE_INITIALIZER;
   machine.gpu = tuttiGpuA100, machine.memory = 80e9, machine.nodeBandwidth = 240e9, machine.bandwidth = 24e9;
+  machine.adapters = 1;  // its gathers went at the rate of one (docs/parallel/planner.md)
   for (const Row& row : {Row{768, 2, 88, 149}, Row{1536, 1, 44, 141}}) {
     machine.ranks = row.ranks;
     tuttiLayout_t zero = TUTTI_LAYOUT_INITIALIZER, parallel = zero;
