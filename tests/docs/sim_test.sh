@@ -35,6 +35,26 @@ for arguments in '--bytes 64M' '--compare --min 16K --max 256M --factor 16'; do
   "$program" hgx-h100 --as nccl $arguments | sed 's/^/    /' >"$folder/nccl"
   python3 -c 'import sys; page, said = (open(name).read() for name in sys.argv[1:]); assert said in page, "docs/simulation.md shows other times than --as nccl"' "$page" "$folder/nccl"
 done
+# As Tutti: by the executors' messages the simulator says what the planner does, which has prices and wires of its own.
+for pair in 'resident cuda-blocks' 'stream cuda-streams'; do
+  read -r executor way <<<"$pair"
+  for bytes in 1K 16K 64K; do
+    "$program" hgx-h100 --as tutti --executor "$executor" --bytes "$bytes" --algorithm ring,twoshot,oneshot,recursivedoubling >"$folder/simulated"
+    TUTTI_CALIBRATION=off "$info" --plan allreduce --bytes "$bytes" --way "$way" \
+      --topo 'gpu:8 nvlink:18x20.6 nvswitch:4 sm:90' >"$folder/planned"
+    python3 - "$folder/simulated" "$folder/planned" "$executor" "$bytes" <<'END'
+import re, sys
+simulated = dict(re.findall(r"^allreduce (\w+), .*: ([\d.]+) us", open(sys.argv[1]).read(), re.M))
+planned = dict(re.findall(r"^[ *]+(\w+) +(?:slots|inline) +([\d.]+) us", open(sys.argv[2]).read(), re.M))
+assert len(simulated) == 4 and set(simulated) <= set(planned), (simulated, planned)
+for name, us in simulated.items():
+    assert 0.9 < float(us) / float(planned[name]) < 1.1, f"{sys.argv[3:]} {name}: simulated {us} us, planned {planned[name]}"
+END
+  done
+done
+refuses 'executors run on CUDA' mi300x --as tutti
+refuses 'there are auto, resident' hgx-h100 --as tutti --executor blocks
+refuses 'between nodes there is proxy alone' 'nodes 2; machine hgx-h100' --as tutti --executor resident
 refuses 'RCCL' mi300x --as nccl
 refuses 'NCCL has ring, tree, nvls' hgx-h100 --as nccl --algorithm oneshot
 refuses 'no algorithm is left' hgx-h100 --as nccl --algorithm tree --collective allgather

@@ -55,8 +55,13 @@ class Reader {
   Result<Cluster> finish() {
     line_ = 0;
     if (cluster_.machine.nodes.empty()) return wrong("no 'machine' says what a node is");
-    if (cluster_.near.empty()) cluster_.near = defaultNear();
-    if (cluster_.far.empty()) cluster_.far = defaultFar();
+    cluster_.nearGiven = !cluster_.near.empty();
+    cluster_.farGiven = !cluster_.far.empty();
+    cluster_.launchGiven = seen_.contains("launch");
+    cluster_.reduceGiven = seen_.contains("reduce");
+    cluster_.copyGiven = seen_.contains("copy");
+    if (!cluster_.nearGiven) cluster_.near = defaultNear();
+    if (!cluster_.farGiven) cluster_.far = defaultFar();
     const MachineDefaults defaults = defaultsOf(cluster_.machine);
     if (!seen_.contains("reduce") && defaults.reduceGBps > 0) cluster_.reduceGBps = defaults.reduceGBps;
     if (!seen_.contains("in-flight")) cluster_.inFlight = defaults.inFlight;

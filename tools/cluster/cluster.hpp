@@ -68,6 +68,9 @@ struct Cluster {
   double copyGBps = 1000;
   double sliceBytes = 2 << 20;
   bool sliceGiven = false;  // else large calls may have those of the machine (machine_defaults.hpp)
+  bool nearGiven = false, farGiven = false, launchGiven = false, reduceGiven = false, copyGiven = false;
+  int mostChannels = 0;    // inside a node; 0: as the machine's links need them
+  double packetBytes = 0;  // channels may be so many that each has no more; 0: by kLeastOfChannel
   int inFlight = 1;
   int cores = 0;       // of a node, which its ranks share in turn: rank i has core i modulo cores; 0: one each
   double turnUs = 0;   // until a core has gone over from one rank to the next of its ranks

@@ -41,17 +41,6 @@ const GpuFigures& figuresOf(const topology::GpuInfo& gpu) {
   return *std::ranges::find_if(kFigures, [&](const GpuFigures& f) { return gpu.sm >= f.sm; });
 }
 
-/// Out of a GPU: over all its links to others, or its PCIe link where it has none.
-double portGBps(const Graph& machine, int gpu) {
-  double lanes = 0, pcie = 0;
-  for (const topology::Link& link : machine.links) {
-    if (link.a != gpu && link.b != gpu) continue;
-    if (link.kind == LinkKind::NvLink || link.kind == LinkKind::Xgmi) lanes += link.gbps;
-    if (link.kind == LinkKind::Pci) pcie = std::max(pcie, link.gbps);
-  }
-  return lanes > 0 ? lanes : pcie;
-}
-
 /// GPUs that a GPU has links of its own to.
 int directPeers(const Graph& machine, int gpu) {
   std::set<int> peers;
@@ -74,6 +63,16 @@ MachineDefaults defaultsOfGpu(const Graph& machine, int gpu) {
 }
 
 }  // namespace
+
+double portGBps(const Graph& machine, int gpu) {
+  double lanes = 0, pcie = 0;
+  for (const topology::Link& link : machine.links) {
+    if (link.a != gpu && link.b != gpu) continue;
+    if (link.kind == LinkKind::NvLink || link.kind == LinkKind::Xgmi) lanes += link.gbps;
+    if (link.kind == LinkKind::Pci) pcie = std::max(pcie, link.gbps);
+  }
+  return lanes > 0 ? lanes : pcie;
+}
 
 MachineDefaults defaultsOf(const Graph& machine) {
   MachineDefaults least;

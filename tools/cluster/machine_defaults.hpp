@@ -17,6 +17,9 @@ struct MachineDefaults {
 /// Of the slowest GPU.  Machines without GPUs get what MachineDefaults begins with.
 MachineDefaults defaultsOf(const topology::Graph& machine);
 
+/// Out of a GPU: over all its links to others, or its PCIe link where it has none.
+double portGBps(const topology::Graph& machine, int gpu);
+
 /// Less of a chunk is not worth a channel: NCCL takes channels away below 512 threads of 64 bytes each
 /// (src/enqueue.cc, Simple).
 inline constexpr double kLeastOfChannel = 32 * 1024;

@@ -132,9 +132,11 @@ std::vector<Channels> apartOf(const Network& network, const Task& task, const Ro
 /// Ways of a call inside a node beside one channel with slices as described; none where chunks are too small.
 std::vector<Channels> waysOfMachine(const Network& network, const Roles& roles) {
   const Cluster& c = network.cluster();
-  const MachineDefaults machine = defaultsOf(c.machine);
+  MachineDefaults machine = defaultsOf(c.machine);
+  if (c.mostChannels > 0) machine.channels = c.mostChannels;
   const double chunk = roles.programs.front()->chunkBytes;
-  const int worth = static_cast<int>(std::min(chunk / kLeastOfChannel, double{1 << 10}));
+  const double parts = c.packetBytes > 0 ? std::ceil(chunk / c.packetBytes) : chunk / kLeastOfChannel;
+  const int worth = static_cast<int>(std::min(parts, double{1 << 10}));
   std::vector<Channels> ways;
   const auto add = [&](int number, double slice) {
     const Channels way{std::max(1, std::min(number, worth)), false, slice};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "tools/cluster/executors.hpp"
 #include "tools/json.hpp"
 #include "tools/nccl_model/predict.hpp"
 #include "tools/sim/report.hpp"
@@ -123,35 +124,70 @@ Result<Fastest> fastestOf(const Network& network, const Asked& asked, size_t siz
   return best;
 }
 
+/// Tutti by one of its executors.
+struct Own {
+  std::string executor;
+  Asked asked;
+  Network network;
+};
+
+/// By what `auto` takes there, and by blocks of kernels where these could be asked for.
+Result<std::vector<Own>> ownOf(const Question& question, const Cluster& cluster) {
+  std::vector<Own> all;
+  for (const Executor executor : {Executor::Auto, Executor::Resident}) {
+    if (executor == Executor::Resident && cluster.nodes > 1) continue;
+    Question own = question;
+    own.algorithm.clear();
+    own.protocol.clear();
+    own.executor = executorName(executor);
+    TUTTI_ASSIGN(Asked asked, understand(own));
+    TUTTI_ASSIGN(Network network, Network::make(asked.cluster));
+    all.push_back({executorName(executorOf(executor, cluster)), std::move(asked), std::move(network)});
+  }
+  return all;
+}
+
 struct Row {
   size_t bytes;
   double ncclUs;
   Candidate nccl;
-  Fastest tutti;
+  std::vector<Fastest> own;  // [executor]
 };
 
-std::string tableOf(const AskedNccl& asked, const std::string& release, const std::vector<Row>& rows) {
-  std::string text = cat(collectiveKey(asked.collective), ", ", describe(asked.cluster), ", microseconds: NCCL ",
-                         release, " beside the fastest of Tutti's algorithms\n",
-                         "   bytes       NCCL  by                      Tutti  by                    NCCL / Tutti\n");
+std::string tableOf(const AskedNccl& asked, const std::string& release, const std::vector<Own>& own,
+                    const std::vector<Row>& rows) {
+  std::string text =
+      cat(collectiveKey(asked.collective), ", ", describe(asked.cluster), ", microseconds: NCCL ", release,
+          " beside the fastest of Tutti's algorithms by executor\n", "   bytes       NCCL  by               ");
+  for (const Own& one : own) text += cat(padded(one.executor, 9), "  by                   NCCL / it");
+  text += "\n";
   for (const Row& row : rows) {
     char line[160];
-    std::snprintf(line, sizeof line, "%8s  %9s  %-10s %-6s  %9s  %-20s  %12.2f\n", formatBytes(row.bytes).c_str(),
+    std::snprintf(line, sizeof line, "%8s  %9s  %-10s %-6s", formatBytes(row.bytes).c_str(),
                   shortNumber(row.ncclUs).c_str(), std::string(nameOf(row.nccl.way)).c_str(),
-                  std::string(nameOf(row.nccl.protocol)).c_str(), shortNumber(row.tutti.us).c_str(),
-                  std::string(row.tutti.algorithm->name).c_str(), row.ncclUs / row.tutti.us);
+                  std::string(nameOf(row.nccl.protocol)).c_str());
     text += line;
+    for (const Fastest& best : row.own) {
+      std::snprintf(line, sizeof line, "%9s  %-20s %9.2f", shortNumber(best.us).c_str(),
+                    std::string(best.algorithm->name).c_str(), row.ncclUs / best.us);
+      text += line;
+    }
+    text += "\n";
   }
   return text;
 }
 
-std::string jsonRows(const AskedNccl& asked, const std::vector<Row>& rows) {
+std::string jsonRows(const AskedNccl& asked, const std::vector<Own>& own, const std::vector<Row>& rows) {
   std::vector<std::string> results;
   for (const Row& row : rows) {
+    std::vector<std::string> executors;
+    for (size_t i = 0; i < own.size(); ++i) {
+      executors.push_back(cat("{\"executor\": ", jsonText(own[i].executor), ", \"us\": ", jsonNumber(row.own[i].us),
+                              ", \"algorithm\": ", jsonText(row.own[i].algorithm->name), "}"));
+    }
     results.push_back(cat("{\"bytes\": ", row.bytes, ", \"nccl_us\": ", jsonNumber(row.ncclUs),
                           ", \"nccl_algorithm\": ", jsonText(nameOf(row.nccl.way)), ", \"nccl_protocol\": ",
-                          jsonText(nameOf(row.nccl.protocol)), ", \"tutti_us\": ", jsonNumber(row.tutti.us),
-                          ", \"tutti_algorithm\": ", jsonText(row.tutti.algorithm->name), "}"));
+                          jsonText(nameOf(row.nccl.protocol)), ", \"tutti\": ", jsonList(executors), "}"));
   }
   return cat("{\"cluster\": ", jsonText(describe(asked.cluster)), ", \"ranks\": ", asked.cluster.nRanks(),
              ", \"collective\": ", jsonText(collectiveKey(asked.collective)), ", \"results\": ", jsonList(results),
@@ -178,18 +214,18 @@ Result<std::string> reportNccl(const Question& question, const NcclQuestion& ncc
 Result<std::string> compareWithNccl(const Question& question, const NcclQuestion& nccl, const CompareOptions& options) {
   TUTTI_ASSIGN(const std::vector<size_t> sizes, sizesOf(options));
   TUTTI_ASSIGN(const AskedNccl asked, understandNccl(question, nccl));
-  Question own = question;
-  own.algorithm.clear();
-  own.protocol.clear();
-  TUTTI_ASSIGN(const Asked tutti, understand(own));
-  TUTTI_ASSIGN(const Network network, Network::make(asked.cluster));
+  TUTTI_ASSIGN(const std::vector<Own> own, ownOf(question, asked.cluster));
   std::vector<Row> rows;
   for (const size_t size : sizes) {
     TUTTI_ASSIGN(const Prediction p, asked.predictFor(size));
-    TUTTI_ASSIGN(const Fastest best, fastestOf(network, tutti, size));
-    rows.push_back({size, p.us(), p.best(), best});
+    Row row{size, p.us(), p.best(), {}};
+    for (const Own& one : own) {
+      TUTTI_ASSIGN(const Fastest best, fastestOf(one.network, one.asked, size));
+      row.own.push_back(best);
+    }
+    rows.push_back(std::move(row));
   }
-  return options.json ? jsonRows(asked, rows) : tableOf(asked, nccl.release, rows);
+  return options.json ? jsonRows(asked, own, rows) : tableOf(asked, nccl.release, own, rows);
 }
 
 }  // namespace tutti::sim

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "src/base/nearest.hpp"
+#include "tools/cluster/executors.hpp"
 
 namespace tutti::sim {
 namespace {
@@ -81,6 +82,10 @@ Result<Asked> understand(const Question& q) {
   if (!parseBytes(q.bytes, &asked.bytes)) return invalidUsage("--bytes ", q.bytes, " is not a size such as 8, 64K, 1M");
   if (asked.bytes > size_t{1} << 46) return invalidUsage("--bytes ", q.bytes, ": at most 64 TB");
   TUTTI_ASSIGN(asked.cluster, loadCluster(q.cluster));
+  if (!q.executor.empty()) {
+    TUTTI_ASSIGN(const Executor executor, parseExecutor(q.executor));
+    TUTTI_TRY(useExecutor(executor, &asked.cluster));
+  }
   asked.task.root = asked.plan ? asked.plan->plan.root : q.root;
   asked.task.inPlace = !q.outOfPlace && (!asked.plan || !asked.plan->plan.inPlace.empty());
   asked.task.joined = !q.single;

@@ -23,6 +23,7 @@ struct Question {
   std::string detail = "auto";
   bool single = false;
   bool outOfPlace = false;
+  std::string executor;  // of Tutti, whose messages are sent; empty: those of the description, or NCCL's
 };
 
 /// A plan of a file, as the simulator wants it.

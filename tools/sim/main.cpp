@@ -31,7 +31,7 @@ struct CommandLine {
   ReportOptions report;
   CompareOptions compare;
   NcclQuestion nccl;
-  std::string as = "tutti";
+  std::string as, executor;
   std::string fail, sets;
   bool compares = false, counts = false, lists = false, validates = false, fits = false;
 };
@@ -57,10 +57,11 @@ Result<std::string> answerAsNccl(const CommandLine& line) {
   const ReportOptions& r = line.report;
   const Question& q = line.question;
   const bool schedule = r.links > 0 || r.path || !r.traceFile.empty() || line.counts || !line.fail.empty() ||
-                        !q.plan.empty() || q.channels > 0 || q.single || q.outOfPlace || !line.compare.svgFile.empty();
+                        !q.plan.empty() || q.channels > 0 || q.single || q.outOfPlace || !line.executor.empty() ||
+                        !line.compare.svgFile.empty();
   if (schedule) {
     return invalidUsage(
-        "--as nccl takes no --links, --critical-path, --trace, --count, --fail, --plan, --channels, "
+        "--as nccl takes no --executor, --links, --critical-path, --trace, --count, --fail, --plan, --channels, "
         "--single, --out-of-place, --svg: these look at schedules of Tutti");
   }
   return line.compares ? compareWithNccl(q, line.nccl, line.compare) : reportNccl(q, line.nccl, r.json);
@@ -71,8 +72,10 @@ Result<std::string> answer(const CommandLine& line) {
   if (line.validates) return validate(line.fits, line.sets);
   if (line.question.cluster.empty()) return invalidUsage("which cluster?  tutti-sim --help shows how to describe one");
   if (line.as == "nccl") return answerAsNccl(line);
-  if (line.as != "tutti") return invalidUsage("--as ", line.as, ": there are tutti and nccl");
-  TUTTI_ASSIGN(const Asked asked, understand(line.question));
+  if (!line.as.empty() && line.as != "tutti") return invalidUsage("--as ", line.as, ": there are tutti and nccl");
+  Question question = line.question;
+  if (line.as == "tutti") question.executor = line.executor.empty() ? "auto" : line.executor;
+  TUTTI_ASSIGN(const Asked asked, understand(question));
   Result<std::string> text = simulated(line, asked);
   if (text.ok() && !line.report.json) *text += topology::gaps(asked.cluster.machine);
   return text;
@@ -97,8 +100,13 @@ int main(int argc, char** argv) {
   app.add_option("--detail", q.detail, "ranks (every one), classes (of ranks that do the same), auto [auto]");
   app.add_flag("--single", q.single, "each chunk is a message of its own, where a step sends several to one rank too");
   app.add_flag("--out-of-place", q.outOfPlace, "with buffers of their own for input and output");
-  auto* as = app.add_option(
-      "--as", line.as, "tutti, or nccl: its algorithms and protocols; with --compare both beside each other [tutti]");
+  auto* as = app.add_option("--as", line.as,
+                            "tutti: by the messages of its CUDA executors; nccl: its algorithms and protocols, with "
+                            "--compare Tutti beside it "
+                            "[Tutti's schedules by the description's protocols, or by NCCL's where it has none]");
+  app.add_option("--executor", line.executor,
+                 "with --as tutti: as TUTTI_CUDA_EXECUTOR: auto, resident, stream, proxy [auto]")
+      ->needs(as);
   app.add_option("--nccl-release", line.nccl.release, "with --as nccl: whose choice of algorithms, 2.18 to 2.30 [2.30]")
       ->needs(as);
   app.add_option("--gpus-per-process", line.nccl.gpusPerProcess,
