@@ -204,7 +204,7 @@ ROWS = {
         "--fail": [Differs("--fail", "link"), Refused("--fail", "x", says="--fail x")],
         "--executor": [Differs("--executor", "resident", base=NODE + ["--as", "tutti"]), Refused("--executor", "x", base=NODE + ["--as", "tutti"], says="--executor x: there are"),
                        Refused("--executor", "stream", base=NODE + ["--as", "nccl"], says="--as nccl takes no --executor")],
-        "--as": [Differs("--as", "tutti", base=NODE), Differs("--as", "nccl", base=NODE, pattern="as NCCL 2.30"), Differs("--as", "nccl", "--compare", base=NODE, pattern="NCCL / Tutti"),
+        "--as": [Differs("--as", "tutti", base=NODE), Differs("--as", "nccl", base=NODE, pattern="as NCCL 2.30"), Differs("--as", "nccl", "--compare", base=NODE, pattern="NCCL / it"),
                  Differs("--as", "nccl", "--json", base=NODE, pattern='"as": "nccl"'), Refused("--as", "x", base=NODE, says="--as x"),
                  Refused("--as", "nccl", "--links", "2", base=NODE, says="--as nccl takes no --executor, --links")],
         "--nccl-release": [Differs("--nccl-release", "2.18", base=NODE + ["--as", "nccl"]),
