@@ -17,7 +17,7 @@ struct NcclQuestion {
 /// Errors: InvalidUsage, InvalidArgument; those of the description.
 Result<std::string> reportNccl(const Question& question, const NcclQuestion& nccl, bool json);
 
-/// Over sizes: NCCL, the fastest of Tutti's algorithms, and the gain.
+/// Over sizes: NCCL, the fastest of Tutti's algorithms by each executor that could run there, and the gain.
 Result<std::string> compareWithNccl(const Question& question, const NcclQuestion& nccl, const CompareOptions& options);
 
 }  // namespace tutti::sim

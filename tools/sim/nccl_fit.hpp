@@ -34,7 +34,7 @@ class LeftOut {
   /// Fitted with every point of other generations ("": with all) that nothing contradicts, from values that none of
   /// them is in.  Remembered.
   const nccl_model::Fitted& without(const std::string& generation);
-  /// "without Hopper: launch 5.1 us, ...", for every generation asked about.
+  /// "without Hopper: fences 226 kB ..., calls alone 29 us more", for every generation asked about.
   std::string text() const;
 
  private:
