@@ -66,7 +66,7 @@ bool Meeting::onProven(LinkId link) {
   return true;
 }
 
-std::optional<Failure> Meeting::onDialFailed(const Status& why, bool lacksAddress) {
+std::optional<Failure> Meeting::onDialFailed(const Status& why, Lacks lacks) {
   dialer_.again(dial_, why);
   const int64_t now = network_.nowNs();
   otherSecretNs_ = why.code() == tuttiInvalidUsage ? std::min(otherSecretNs_, now) : kNoTimer;
@@ -78,9 +78,11 @@ std::optional<Failure> Meeting::onDialFailed(const Status& why, bool lacksAddres
   }
   const bool wasThere = reached_ || openBeforeKnown(request_.commId);
   if (!wasThere || !dial_.findsNobody(now, kRendezvousCutOffNs)) return {};
+  // Who is known there, and knows all it has to dial, can do without; if nobody dials it, nobody is there who would.
+  const bool waits = answered_ && lacks != Lacks::AddressOfPeer && now - dial_.failingSinceNs < kRendezvousCutOffNs;
+  if (waits && !over()) return {};
   dial_.nextNs = kNoTimer;
-  // Whoever is known there, and knows all it has to dial, can do without.
-  if (over() || (answered_ && !lacksAddress)) return {};
+  if (over() || lacks == Lacks::Nothing) return {};
   return Failure{
       -1, remoteError(ErrorCode::RendezvousGone, "the rendezvous at ", request_.rendezvous, " is gone (", why.message(),
                       ") before all ranks had met; the process that made the unique id has probably ended")};

@@ -35,8 +35,13 @@ class Meeting {
 
   /// False: none of its links.
   bool onProven(LinkId link);
-  /// lacksAddress: somebody's address has still to be heard.  Gives the failure that this is.
-  std::optional<Failure> onDialFailed(const Status& why, bool lacksAddress);
+  enum class Lacks : uint8_t {
+    Nothing,
+    Link,           // with a neighbour, whoever of the two dials
+    AddressOfPeer,  // of a neighbour that this rank is to dial
+  };
+  /// lacks: what this rank still needs.  Gives the failure that this is.
+  std::optional<Failure> onDialFailed(const Status& why, Lacks lacks);
   void onClosed(const Status& why);
   struct News {
     std::vector<PeerAddress> peers;

@@ -100,7 +100,10 @@ bool Member::onProven(LinkId link, const Hello& hello, bool weDialed) {
 void Member::onDialFailed(LinkId link, const Status& why) {
   if (survivors_.onDialFailed(link, why)) return;
   if (meeting_.dials(link)) {
-    if (const std::optional<Failure> gone = meeting_.onDialFailed(why, neighbours_.lacksAddress())) fail(*gone);
+    const Meeting::Lacks lacks = neighbours_.lacksAddress() ? Meeting::Lacks::AddressOfPeer
+                                 : neighbours_.allStand()   ? Meeting::Lacks::Nothing
+                                                            : Meeting::Lacks::Link;
+    if (const std::optional<Failure> gone = meeting_.onDialFailed(why, lacks)) fail(*gone);
     return;
   }
   if (!neighbours_.onDialFailed(link, why)) streams_.onDialFailed(link, why);

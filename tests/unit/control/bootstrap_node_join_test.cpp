@@ -113,6 +113,38 @@ TEST_CASE("a meeting place that is gone is known soon after nobody listens there
   }
 }
 
+TEST_CASE("a rank that others are to dial does not wait for them for long where the meeting place has gone") {
+  for (const bool dials : {false, true}) {
+    CAPTURE(dials);
+    SimWorld world(4);
+    std::vector<std::unique_ptr<BootstrapNode>> nodes;
+    for (int node = 0; node < 3; ++node) {
+      nodes.push_back(std::make_unique<BootstrapNode>(world.network(world.addNode()), [] {}));
+      world.attach(node, nodes.back().get());
+    }
+    JoinRequest request{.commId = {9}, .secret = {8}, .nRanks = 2};
+    setOpenBeforeKnown(&request.commId, true);
+    request.rendezvous = SimWorld::controlAddress(2);
+    request.deadlineNs = 30 * kSecond;
+    nodes[2]->serveRendezvous(request.commId, {8}, "place");
+    MemberId members[2] = {};
+    const auto join = [&](int r) {
+      JoinRequest mine = request;
+      mine.rank = r;
+      mine.self = SimWorld::controlAddress(r);
+      members[r] = nodes[static_cast<size_t>(r)]->join(mine);
+    };
+    world.at(0, [&] { join(1); });
+    if (dials) world.at(100 * kMs, [&] { join(0); });
+    world.at(dials ? 200 * kMs : 100 * kMs, [&] { world.kill(2); });
+    const auto over = [&] { return nodes[1]->up(members[1]) || nodes[1]->failure(members[1]); };
+    REQUIRE(world.runUntil([&] { return members[1] != 0 && over(); }, 60 * kSecond));
+    CHECK(nodes[1]->up(members[1]) == dials);
+    if (!dials) CHECK(nodes[1]->failure(members[1])->status.message().find(" is gone (") != std::string::npos);
+    CHECK(world.nowNs() < 1'500 * kMs);
+  }
+}
+
 TEST_CASE("a meeting place that is gone before a rank has reached it ends that rank's wait, whoever is to dial whom") {
   for (const auto& [rank, nRanks] : {std::pair{0, 2}, {1, 2}, {2, 3}, {3, 4}, {6, 7}}) {
     CAPTURE(rank, nRanks);
