@@ -232,6 +232,21 @@ TEST_CASE("while a process is stopped its waits do not count") {
   ::munmap(memory, sizeof(Shared));
 }
 
+TEST_CASE("a wait counts little of the time for which its thread got no core between two looks") {
+  int steps = 0;
+  BlockedUntil seldom([&] {
+    ::usleep(60'000);
+    return ++steps == 20;
+  });
+  Owner owner;
+  DrivenTask task{.task = &seldom, .owner = &owner, .policy = {.mode = TUTTI_WAIT_BLOCK, .timeoutMs = 800}};
+  Drive drive;
+  drive.add(&task);
+  while (!drive.empty()) drive.round(true);
+  CHECK(task.result.message() == "");
+  CHECK(steps == 20);
+}
+
 namespace {
 
 /// Moves in every step, until something holds.
