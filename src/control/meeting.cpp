@@ -10,6 +10,8 @@ namespace {
 
 /// A rendezvous that has been reached before and cuts links off for this long is gone.
 constexpr int64_t kRendezvousCutOffNs = 1'000'000'000;
+/// How long ranks may take to dial one whose address they have, where the rendezvous has gone.
+constexpr int64_t kDialsNs = 250'000'000;
 /// How long a rendezvous may have another secret: that of an earlier job may still be closing.
 constexpr int64_t kOtherSecretNs = 2'000'000'000;
 
@@ -79,7 +81,7 @@ std::optional<Failure> Meeting::onDialFailed(const Status& why, Lacks lacks) {
   const bool wasThere = reached_ || openBeforeKnown(request_.commId);
   if (!wasThere || !dial_.findsNobody(now, kRendezvousCutOffNs)) return {};
   // Who is known there, and knows all it has to dial, can do without; if nobody dials it, nobody is there who would.
-  const bool waits = answered_ && lacks != Lacks::AddressOfPeer && now - dial_.failingSinceNs < kRendezvousCutOffNs;
+  const bool waits = answered_ && lacks != Lacks::AddressOfPeer && now - dial_.failingSinceNs < kDialsNs;
   if (waits && !over()) return {};
   dial_.nextNs = kNoTimer;
   if (over() || lacks == Lacks::Nothing) return {};

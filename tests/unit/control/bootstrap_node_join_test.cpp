@@ -141,7 +141,7 @@ TEST_CASE("a rank that others are to dial does not wait for them for long where 
     REQUIRE(world.runUntil([&] { return members[1] != 0 && over(); }, 60 * kSecond));
     CHECK(nodes[1]->up(members[1]) == dials);
     if (!dials) CHECK(nodes[1]->failure(members[1])->status.message().find(" is gone (") != std::string::npos);
-    CHECK(world.nowNs() < 1'500 * kMs);
+    CHECK(world.nowNs() < 600 * kMs);
   }
 }
 
