@@ -99,8 +99,12 @@ sim::MessagePrice copiedPrice(const PlanRequest& r, const Calibration& c, const 
     price.sendUsPerByte = price.receiveUsPerByte = perByte(oneWay.bandwidthGBps) / 2;
   } else {
     divideCopies(oneWay.bandwidthGBps, bothWays.bandwidthGBps, &price);
+    // Either end may be the slower one of two sockets, by who is on a core first.
+    if (on.systemCalls)
+      price.sendUsPerByte = price.receiveUsPerByte = (price.sendUsPerByte + price.receiveUsPerByte) / 2;
   }
   price.furtherUsPerByte = furtherUsPerByte(c, price);
+  if (on.systemCalls) price.furtherUsPerByte = price.receiveUsPerByte + perByte(c.reduceGBps);  // copied out first
   return price;
 }
 

@@ -90,7 +90,7 @@ double roundsOf(const Algorithm& a, Shape shape, const std::vector<LevelPart>& p
 /// wait for each other: by how their turns on a core fall, and by how far the cores are apart at the moment, which a
 /// hypervisor changes from second to second (perf/results/choices-shared-cores-2core-epyc.txt).  So much cheaper a
 /// choice of more rounds has to be.
-constexpr double kRoundsMustWin = 1.15;
+constexpr double kRoundsMustWin = 1.3;
 
 double mostOfFewRounds(const PlanRequest& r) {
   const bool memory = r.links.intra && !r.links.inter && !r.links.intra->systemCalls;
