@@ -266,15 +266,11 @@ std::optional<Calibration> withTwoCores(Calibration c, const LinkProbes& probes,
   return c;
 }
 
-/// The better of each figure, a while later: the first may have met a slow moment, or a core that was busy elsewhere.
+/// A while later: the first time may have met a slow moment, or a core that was busy elsewhere.
 void measureMemoryAgain(Calibration* c) {
   Calibration again;
   measureMemory(&again);
-  if (again.copyGBps > c->copyGBps) c->caches = again.caches;  // they are relative to that
-  c->copyGBps = std::max(c->copyGBps, again.copyGBps);
-  c->copyFarGBps = std::max(c->copyFarGBps, again.copyFarGBps);
-  c->reduceGBps = std::max(c->reduceGBps, again.reduceGBps);
-  c->reduceFarGBps = std::max(c->reduceFarGBps, again.reduceFarGBps);
+  takeBetterMemory(again, c);
 }
 
 }  // namespace

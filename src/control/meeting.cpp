@@ -80,7 +80,8 @@ std::optional<Failure> Meeting::onDialFailed(const Status& why, Lacks lacks) {
   }
   const bool wasThere = reached_ || openBeforeKnown(request_.commId);
   if (!wasThere || !dial_.findsNobody(now, kRendezvousCutOffNs)) return {};
-  // Who is known there, and knows all it has to dial, can do without; if nobody dials it, nobody is there who would.
+  // The rendezvous has this rank's address, and this rank has all that it dials: the others can still dial it.  If none
+  // has done so for a while, none will.
   const bool waits = answered_ && lacks != Lacks::AddressOfPeer && now - dial_.failingSinceNs < kDialsNs;
   if (waits && !over()) return {};
   dial_.nextNs = kNoTimer;

@@ -28,7 +28,7 @@ class NeighboursHost {
   virtual ~NeighboursHost() = default;
   virtual bool failed() const = 0;
   virtual void fail(Failure failure) = 0;
-  /// What was going on, for sentences.
+  /// What this rank was doing, for error messages: "while rank 1 was in AllReduce".
   virtual std::string during() const = 0;
   virtual ControlAddress controlAddressOf(int rank) const = 0;
   /// Another link stands for both ends, for the first time.
@@ -47,7 +47,7 @@ class Neighbours {
   // ---- Links
   /// A neighbour's address is known; others are none of its business.
   void setControlAddress(int peer, const ControlAddress& controlAddress);
-  /// As the neighbour has said, or where it was to be dialed; empty: not known.
+  /// The address that the neighbour has told, else the one that this rank dials; empty: not known.
   ControlAddress addressOf(int peer) const;
   /// Some neighbour is to be dialed whose address is not known.
   bool lacksAddress() const;

@@ -236,6 +236,14 @@ struct Faster {
 
 }  // namespace
 
+void takeBetterMemory(const Calibration& other, Calibration* into) {
+  if (other.copyGBps > into->copyGBps) into->caches = other.caches;
+  into->copyGBps = std::max(into->copyGBps, other.copyGBps);
+  into->copyFarGBps = std::max(into->copyFarGBps, other.copyFarGBps);
+  into->reduceGBps = std::max(into->reduceGBps, other.reduceGBps);
+  into->reduceFarGBps = std::max(into->reduceFarGBps, other.reduceFarGBps);
+}
+
 Calibration bestOf(const Calibration& a, const Calibration& b) {
   constexpr Faster faster;
   Calibration best = (a.complete != b.complete ? a.complete : a.disturbed <= b.disturbed) ? a : b;
@@ -248,11 +256,8 @@ Calibration bestOf(const Calibration& a, const Calibration& b) {
     }
   }
   if (!a.complete || !b.complete) return best;
-  best.copyGBps = std::max(a.copyGBps, b.copyGBps);
-  best.copyFarGBps = std::max(a.copyFarGBps, b.copyFarGBps);
-  best.reduceGBps = std::max(a.reduceGBps, b.reduceGBps);
-  best.reduceFarGBps = std::max(a.reduceFarGBps, b.reduceFarGBps);
   for (const auto* all : {&a, &b}) {
+    takeBetterMemory(*all, &best);
     for (const Calibration::Link& link : all->links) {
       if (a.find(link.key) == nullptr || b.find(link.key) == nullptr) continue;
       for (const Protocol p : kAllProtocols) {

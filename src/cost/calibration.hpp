@@ -109,6 +109,9 @@ Status writeCalibration(const std::string& path, const Calibration& calibration)
 /// complete and one that is not, the complete one.  Kinds of links that one lacks come from the other, and
 /// it is not complete if that is not.
 Calibration bestOf(const Calibration& a, const Calibration& b);
+/// The better of each figure of copies and sums in memory.  Calibration::caches go with the faster near copy, to which
+/// they are relative.
+void takeBetterMemory(const Calibration& other, Calibration* into);
 /// Figures that are not complete, or that others disturbed more than this, are measured again by the programs that come
 /// later, ...
 inline constexpr double kMostDisturbed = 0.1;

@@ -36,10 +36,10 @@ constexpr uint32_t kMovesPerLook = 256;
 constexpr uint32_t kMovesPerLookOfSeveral = 16;
 // A lost wake-up costs at most this.
 constexpr int kSleepUs = 1000;
-// What counts of the time between two looks at the clock, which are a millisecond apart where the thread has a core,
-// and some slices of the others' where it yields to them.  A thread that hardly gets a core, or whose process was
-// stopped (a debugger, a suspended machine, a container that is frozen with all its ranks), has not waited meanwhile:
-// it may be the first to go on, and must not then find that the others have let it wait for too long.
+// At most this much of the time between two looks at the clock counts as waiting.  A thread that has a core looks every
+// millisecond; one that yields looks after some slices of other threads.  Longer gaps mean that the thread hardly gets
+// a core, or that its process was stopped (a debugger, a suspended machine, a frozen container).  Such a thread may be
+// the first to go on, and must not report then that the others let it wait for too long.
 constexpr int64_t kMostBetweenLooksNs = 25'000'000;
 // Long waits are asked about at least so often, so that a rank that has fallen silent is named soon.
 constexpr int64_t kMostBetweenVerdictsNs = 1'000'000'000;

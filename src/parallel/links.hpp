@@ -21,8 +21,8 @@ inline Link linkOf(const tuttiMachine_t& machine, int span) {
   return {machine.bandwidth, machine.latencyUs / 1e3};
 }
 
-/// Of a group of `ranks` with at least `inNode` of them in a node.  Its collectives go along as many rings at once,
-/// each of which crosses to the next node by another one's adapter: as NCCL's, and Tutti's channels.
+/// The ring of a group of `ranks`, of which every node has at least `inNode`.  Collectives run on `inNode` rings at
+/// once. Each ring crosses to the next node by the adapter of another rank, as channels do in NCCL and Tutti.
 inline RingLink ringOf(const tuttiMachine_t& machine, int ranks, int inNode) {
   const double nodeMs = machine.nodeLatencyUs / 1e3, acrossMs = machine.latencyUs / 1e3;
   if (inNode >= ranks) return {machine.nodeBandwidth, (ranks - 1) * nodeMs};

@@ -7,6 +7,7 @@
 
 #include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/sim/program.hpp"
@@ -23,9 +24,9 @@ struct MessagePrice {
   double sendUsPerByte = 0;
   double receiveUsPerByte = 0;
   double operandUsPerByte = 0;  // more work of a receiver that combines it
-  /// Of an operand of a combination that is not the first, with its part of the combination.  Negative:
+  /// All work for a second or later operand of a combination: reading the message and combining it.  None: it costs
   /// kFurtherOperands of receiving it, and RankPrices::reduceUsPerByte.
-  double furtherUsPerByte = -1;
+  std::optional<double> furtherUsPerByte;
   /// Of either end, for what is copied together into a message, or apart from one (Step::gathered, scattered).
   double gatherUsPerByte = 0;
   double wireUsPerByte = 0;       // of wires that are taken in turn, at both ends; 0: there are none
@@ -64,7 +65,7 @@ inline double receiveUsPerByte(const MessagePrice& price, const RankPrices& rank
                                bool fresh) {
   const double freshUs = fresh ? price.freshUsPerByte : 0;
   if (!combines) return price.receiveUsPerByte + freshUs;
-  if (!first && price.furtherUsPerByte >= 0) return price.furtherUsPerByte - rank.reduceUsPerByte + freshUs;
+  if (!first && price.furtherUsPerByte) return *price.furtherUsPerByte - rank.reduceUsPerByte + freshUs;
   return (first ? 1 : kFurtherOperands) * price.receiveUsPerByte + price.operandUsPerByte + freshUs;
 }
 

@@ -21,7 +21,7 @@ struct Fitted {
   double drainBytes = 224.4e3;
   /// The share of LL128's rate of a channel that blocks reach if they also reduce.
   double reduceShare = 0.53;
-  /// What a call alone takes more than one of a row: PyTorch's way to the launch, which no call before hides.
+  /// A call alone takes this much more than a call in a row: no earlier call hides PyTorch's way to the launch.
   double aloneUs = 26.85;
 };
 

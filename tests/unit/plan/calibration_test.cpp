@@ -372,6 +372,23 @@ TEST_CASE("figures are those of the nearest placement of a virtual machine's cor
   CHECK(measured == 2);
 }
 
+TEST_CASE("of two looks at memory the better figures count, and caches go with the faster near copy") {
+  Calibration slow, fast;
+  slow.copyGBps = 60, slow.copyFarGBps = 50, slow.reduceGBps = 70, slow.reduceFarGBps = 20;
+  fast.copyGBps = 110, fast.copyFarGBps = 40, fast.reduceGBps = 60, fast.reduceFarGBps = 30;
+  slow.caches.fill(0);
+  fast.caches.fill(0.5);
+  for (const bool slowFirst : {true, false}) {
+    Calibration both = slowFirst ? slow : fast;
+    takeBetterMemory(slowFirst ? fast : slow, &both);
+    CHECK(both.copyGBps == 110);
+    CHECK(both.copyFarGBps == 50);
+    CHECK(both.reduceGBps == 70);
+    CHECK(both.reduceFarGBps == 30);
+    CHECK(both.caches == fast.caches);
+  }
+}
+
 TEST_CASE("a glance at the machine sees others, and how far two cores are") {
   const double others = othersShareNow();
   CHECK((others >= 0 && others <= 1));

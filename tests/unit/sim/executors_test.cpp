@@ -68,7 +68,7 @@ TEST_CASE("one message is as the planner's figure of it") {
       CAPTURE(blocks, bytes);
       Task task = taskOf(Collective::Broadcast, "binomial", bytes);
       const double us = usOf(networkBy(executor, machine), task);
-      // That figure counts bytes once, here both ends copy.
+      // The simulator has both ends copy the bytes; deviceMessageUs() counts them once.
       CHECK(us >= 0.99 * deviceMessageUs(costs, false, bytes, 1 << 20));
       const double copyUs = double(bytes) / (blocks ? costs.blockGBps * 1e3 : 1e6);
       CHECK(us <= 1.01 * deviceMessageUs(costs, false, bytes, 1 << 20) + 4 * copyUs);
