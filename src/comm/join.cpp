@@ -384,6 +384,8 @@ Status Joining::startWatching() {
   const uint64_t kernel = descriptors[static_cast<size_t>(rank())].kernel;
   policy.spin = !oversubscribed(descriptors, kernel);
   policy.streamsShareCores = oversubscribed(descriptors, kernel, /*threadsPerRank=*/2);  // its own and a stream's
+  for (int peer = 0; peer < comm_.nRanks(); ++peer)
+    policy.inBatches = policy.inBatches || (peer != rank() && !comm_.links_->linkTo(peer).mapped);
   policy.spinUs = static_cast<int>(spinUs);
   policy.sliceUs = static_cast<int>(sliceUs);
   policy.firstLookMs = firstLookMs(comm_.nRanks());

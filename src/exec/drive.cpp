@@ -137,7 +137,8 @@ Result<Progress> stepYielding(Task& task, TaskOwner& owner, const WaitPolicy& po
   Result<Progress> progress = Progress::Blocked;
   for (int round = 1; round <= kBriefYields && turns.state() == TurnCost::State::Alone; ++round) {
     if (round % kRoundsPerProgress == kRoundsBeforeProgress) owner.progress();
-    if (*progress == Progress::Blocked) yieldCore(policy, &turns);
+    const bool looksAgain = round == 1 && policy.inBatches;
+    if (*progress == Progress::Blocked && !looksAgain) yieldCore(policy, &turns);
     progress = caught([&] { return task.step(); });
     if (!progress.ok() || *progress == Progress::Done) break;
   }
@@ -313,10 +314,18 @@ bool Drive::sleep(bool looksSoon) {
     prepared_ = sleeper;
     return true;  // one more look at the endpoints first
   }
-  prepared_->sleep(kSleepUs);
+  sleepTimed();
   const std::lock_guard lock(sleeping_);
   prepared_ = nullptr;
   return true;
+}
+
+/// A thread that knows of others on its core says for how long.
+void Drive::sleepTimed() {
+  if (patience_.yields == 0 || turnCost().state() == TurnCost::State::Alone) return prepared_->sleep(kSleepUs);
+  const int64_t before = nowNs();
+  prepared_->sleep(kSleepUs);
+  turnCost().slept(nowNs() - before);
 }
 
 void Drive::ring() {

@@ -33,9 +33,12 @@ struct WaitPolicy {
   /// would take a core from a rank that computes; for TUTTI_WAIT_AUTO.
   bool streamsShareCores = false;
   bool onStream = false;  // the thread that waits is a stream's
-  int spinUs = -1;        // TUTTI_SPIN_US; -1: by the above
-  int sliceUs = 0;        // TUTTI_SLICE_US: of a thread that yields because cores are shared; 0: as it is
-  int timeoutMs = 0;      // 0: for ever
+  /// Messages come in batches, as from sockets: another has often come by the second look, and a thread that hands the
+  /// core on before it makes all batches smaller.
+  bool inBatches = false;
+  int spinUs = -1;    // TUTTI_SPIN_US; -1: by the above
+  int sliceUs = 0;    // TUTTI_SLICE_US: of a thread that yields because cores are shared; 0: as it is
+  int timeoutMs = 0;  // 0: for ever
   const std::vector<int>* processes = nullptr;  // of this host's ranks; borrowed
   int firstLookMs = 20;  // a wait of this long (then twice, four times, at last every second) calls `stalled`
 };
@@ -131,6 +134,7 @@ class Drive {
   bool mayYield();
   bool spinsBriefly();
   bool sleep(bool looksSoon);
+  void sleepTimed();
   void yield();
   void look();
   void checkTime(DrivenTask* task);

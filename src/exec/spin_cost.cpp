@@ -1,25 +1,15 @@
 #include "src/exec/spin_cost.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <array>
-#include <cstdio>
 #include <utility>
 
-#include "src/base/fd.hpp"
+#include "src/exec/thread_time.hpp"
 
 namespace tutti {
 namespace {
 
-/// The second number of schedstat (Linux, Documentation/scheduler/sched-stats.rst).
 std::optional<int64_t> runDelayOfThread() {
-  const Fd file(open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC));  // a stream would take memory in a call
-  std::array<char, 128> text = {};
-  if (!file.valid() || read(file.get(), text.data(), text.size() - 1) <= 0) return std::nullopt;
-  long long ran = 0, delay = 0;
-  if (std::sscanf(text.data(), "%lld %lld", &ran, &delay) != 2) return std::nullopt;
-  return delay;
+  const std::optional<ThreadTime> time = timeOfThread();
+  return time ? std::optional(time->delayNs) : std::nullopt;
 }
 
 }  // namespace

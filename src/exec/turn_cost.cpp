@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "src/base/text.hpp"
+#include "src/exec/thread_time.hpp"
 
 namespace tutti {
 namespace {
@@ -116,7 +117,9 @@ bool TurnCost::othersHadLittle(const CoreTime& now, int64_t windowNs) const {
     const auto before = from_->ranksNs.find(thread);
     if (before != from_->ranksNs.end()) ranks += ns - before->second;
   }
-  const int64_t others = now.tasksNs - from_->tasksNs - ranks;
+  int64_t absent = 0;
+  if (now.wantedNs && from_->wantedNs) absent = windowNs - (*now.wantedNs - *from_->wantedNs) - sleptNs_;
+  const int64_t others = now.tasksNs - from_->tasksNs - ranks - std::max<int64_t>(absent, 0);
   return idle * kMostIdlePart > windowNs || others * kLeastOthersPart < windowNs;
 }
 
@@ -142,6 +145,7 @@ void TurnCost::coreTime(std::optional<CoreTime> now, int64_t nowNs) {
   }
   from_ = std::move(now);
   fromNs_ = nowNs;
+  sleptNs_ = 0;
   nextLookNs_ = nowNs + kWindowNs;
 }
 
@@ -154,6 +158,7 @@ std::optional<TurnCost::CoreTime> timeOfCore(std::span<const int> ranks) {
   TurnCost::CoreTime time{.core = sched_getcpu()};
   if (time.core < 0 || !readCore(&time)) return std::nullopt;
   for (const int process : ranks) addThreads(process, &time);
+  if (const auto own = timeOfThread()) time.wantedNs = own->ranNs + own->delayNs;
   return time;
 }
 

@@ -29,6 +29,8 @@ class TurnCost {
   bool samples() { return state_ != State::Alone || ++yields_ % kYieldsPerSample == 0; }
   /// A yield that was timed has ended at nowNs after costNs.
   void sample(int64_t costNs, int64_t nowNs);
+  /// A wait has slept for so long, which counts as time that the thread wanted a core.
+  void slept(int64_t ns) { sleptNs_ += ns; }
   /// True if it is time to try some yields again, in the state Beside.  Only in the state Dear: a thread makes none
   /// there, and so would never learn that they have become cheap.
   bool triesAgain(int64_t nowNs);
@@ -39,6 +41,8 @@ class TurnCost {
     int64_t idleNs = 0;
     int64_t tasksNs = 0;                  // all threads': neither interrupts' nor other virtual machines'
     std::map<int, int64_t> ranksNs = {};  // by thread: of ranks' threads that are on it now, their time on any core
+    // The calling thread's: for how long it ran or was ready to.  Nothing: the system does not tell.
+    std::optional<int64_t> wantedNs = std::nullopt;
   };
   /// Whether it is time to say that of this thread's core.
   bool wantsCoreTime(int64_t nowNs) const { return state_ != State::Alone && nowNs >= nextLookNs_; }
@@ -67,7 +71,8 @@ class TurnCost {
   void becomeAlone(int64_t nowNs);
   /// The slices since the suspicion were of another program.
   void judge(int64_t nowNs);
-  /// Whether other programs had little of the core between from_ and now.
+  /// Whether other programs had little of the core between from_ and now, as far as the thread wanted it: what they did
+  /// while it neither ran nor waited (for a file, for the next step of a program) was taken from nobody.
   bool othersHadLittle(const CoreTime& now, int64_t windowNs) const;
 
   State state_ = State::Alone;
@@ -78,6 +83,7 @@ class TurnCost {
   int64_t periodNs_ = kLeastPeriodNs;
   std::optional<CoreTime> from_;  // at the start of the window
   int64_t fromNs_ = kLongAgoNs, nextLookNs_ = 0;
+  int64_t sleptNs_ = 0;                            // since the window began
   int64_t doubtNs_ = kLeastDoubtNs, trustNs_ = 0;  // the next doubt; when slices count again
 };
 

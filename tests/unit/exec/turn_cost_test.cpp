@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <ctime>
 #include <map>
 #include <thread>
@@ -203,6 +204,45 @@ TEST_CASE(
                                       {{11, 900 * kMs + row.firstNs}, {12, 5 * kMs + row.secondNs}, {14, 5000 * kMs}}},
                    y.nowNs);
   CHECK(y.turns.state() == row.state);
+}
+
+TEST_CASE("what others did while the thread neither ran nor waited was taken from nobody") {
+  struct Row {
+    int64_t idleNs, ranksNs, wantedNs, sleptNs;  // of a window: the core's, another rank's, the thread's
+    State state;
+  };
+  const auto row = GENERATE(Row{0, 10 * kMs, 25 * kMs, 0, State::Alone},          // others had their turns meanwhile
+                            Row{0, 10 * kMs, 25 * kMs, 75 * kMs, State::Dear},    // it slept for messages
+                            Row{0, 10 * kMs, 60 * kMs, 0, State::Dear},           // more than while it was away
+                            Row{10 * kMs, 10 * kMs, 100 * kMs, 0, State::Dear},   // it was there
+                            Row{0, 90 * kMs, 100 * kMs, 5 * kMs, State::Alone});  // both clocks are a little off
+  CAPTURE(row.idleNs, row.ranksNs, row.wantedNs, row.sleptNs);
+  Yielder y;
+  y.turns.slept(kMs);  // before the window
+  y.yield(TurnCost::kYieldsPerSample + 1, kSliceOfOtherNs);
+  y.turns.coreTime(TurnCost::CoreTime{1, 0, 0, {{11, 0}}, 500 * kMs}, y.nowNs);
+  y.turns.slept(row.sleptNs);
+  y.nowNs += TurnCost::kWindowNs;
+  y.turns.coreTime(
+      TurnCost::CoreTime{
+          1, row.idleNs, TurnCost::kWindowNs - row.idleNs, {{11, row.ranksNs}}, 500 * kMs + row.wantedNs},
+      y.nowNs);
+  CHECK(y.turns.state() == row.state);
+}
+
+TEST_CASE("a thread has wanted a core for as long as it ran, and not while it waited for a file") {
+  const auto before = timeOfCore({}).value().wantedNs;
+  timespec ran{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran);
+  const int64_t ranBefore = ran.tv_sec * 1000 * kMs + ran.tv_nsec;
+  while (ran.tv_sec * 1000 * kMs + ran.tv_nsec < ranBefore + 40 * kMs) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran);
+  const auto busy = timeOfCore({}).value().wantedNs;
+  const int64_t startNs = nowNs();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const auto after = timeOfCore({}).value().wantedNs;
+  REQUIRE((before && busy && after));
+  CHECK(*busy - *before >= 20 * kMs);
+  CHECK(*after - *busy <= nowNs() - startNs - 100 * kMs);
 }
 
 TEST_CASE("the system tells what a core has done, and what threads of ranks that are on it had of that") {
