@@ -36,6 +36,9 @@ struct Algorithm {
   bool forwards = false;
   /// Whether steps move several chunks to one rank, which may share messages (Shape::messageBytes).
   bool joins = false;
+  /// Whether every message answers one of the same step, if ranks are a power of two: each rank sends to whom it
+  /// receives from.
+  bool exchanges = false;
   /// Of an AllReduce: whether each part of the vector is summed up by one rank and copied to the others, so that it may
   /// be rounded on its way (roundResults()); of one with chooseParts, unless groups exchange whole values (Doubling).
   bool sumsOnce = false;

@@ -60,6 +60,7 @@ extern constinit const Algorithm kAllGatherRecursiveDoubling = {
     .costUs = costUs,
     .build = build,
     .joins = true,
+    .exchanges = true,
 };
 
 }  // namespace tutti::allgather_recursive_doubling

@@ -62,6 +62,7 @@ extern constinit const Algorithm kAllReduceHalvingDoubling = {
     .costUs = costUs,
     .build = build,
     .joins = true,
+    .exchanges = true,
     .sumsOnce = true,
 };
 

@@ -34,6 +34,7 @@ extern constinit const Algorithm kAllReduceRecursiveDoubling = {
     .summary = "exchange whole vectors with partners 1, 2, 4, ... away; small messages",
     .costUs = costUs,
     .build = build,
+    .exchanges = true,
 };
 
 }  // namespace tutti::allreduce_recursive_doubling

@@ -46,6 +46,7 @@ extern constinit const Algorithm kAllToAllHypercube = {
     .costUs = costUs,
     .build = build,
     .joins = true,
+    .exchanges = true,
 };
 
 }  // namespace tutti::alltoall_hypercube

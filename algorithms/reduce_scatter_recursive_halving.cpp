@@ -59,6 +59,7 @@ extern constinit const Algorithm kReduceScatterRecursiveHalving = {
     .costUs = costUs,
     .build = build,
     .joins = true,
+    .exchanges = true,
 };
 
 }  // namespace tutti::reduce_scatter_recursive_halving

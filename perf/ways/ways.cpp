@@ -124,6 +124,18 @@ double Way::quantileUs(double part) const {
   return sorted.empty() ? HUGE_VAL : sorted[static_cast<size_t>(part * static_cast<double>(sorted.size()))];
 }
 
+double ratioOf(const Way& way, const Way& other) {
+  std::vector<double> logs;
+  for (size_t i = 0; i < std::min(way.timesUs.size(), other.timesUs.size()); ++i)
+    logs.push_back(std::log(way.timesUs[i] / other.timesUs[i]));
+  std::ranges::sort(logs);
+  const std::span<const double> middle = std::span<const double>(logs).subspan(logs.size() / 4);
+  const size_t kept = logs.size() - 2 * (logs.size() / 4);
+  double sum = 0;
+  for (const double log : middle.first(kept)) sum += log;
+  return std::exp(sum / static_cast<double>(kept));
+}
+
 std::vector<Way> openWays(const Ranks& w, const Cell& cell, std::span<const char* const> protocols,
                           const std::vector<std::string>& only) {
   std::vector<Way> ways;

@@ -17,7 +17,7 @@ enum class Data { Reused, Fresh };
 
 /// One collective of one size, on floats.
 struct Cell {
-  Collective collective = Collective::AllReduce;
+  tutti::Collective collective = tutti::Collective::AllReduce;
   size_t count = 0;  // elements as the call takes them
   float* in = nullptr;
   float* out = nullptr;
@@ -28,7 +28,7 @@ struct Cell {
 };
 
 /// What is as large as `bytes` when it goes in or comes out, whichever is more, as perf/compare counts it.
-Cell cellOf(Collective collective, size_t bytes, int nRanks, float* in, float* out, Data data);
+Cell cellOf(tutti::Collective collective, size_t bytes, int nRanks, float* in, float* out, Data data);
 
 /// Writes `bytes` at `out` anew: no element is as it was.
 void renew(float* out, size_t bytes);
@@ -57,6 +57,12 @@ void closeWays(std::vector<Way>* ways);
 
 /// `rounds` blocks of each way, in turns; a block takes about blockUs.  Collective, with the same times on all ranks.
 void measureWays(const Ranks& w, const Cell& cell, std::vector<Way>* ways, int rounds, double blockUs);
+
+/// How much longer calls of `way` take than those of `other`, which were measured in turns: of the ratios of their
+/// blocks, round by round, the geometric mean of the middle half.  Both met with what a round was like: a core far from
+/// the other, another program.  A way that is fast in some rounds alone does not win by those.  NaN: nothing was
+/// measured.
+double ratioOf(const Way& way, const Way& other);
 
 /// What the planner expects of a way.
 tuttiEstimate_t estimateOf(const Cell& cell, const Way& way);

@@ -31,7 +31,7 @@ struct Options {
 };
 
 /// Another way than the planner's own has to be better by more than what measurements differ by.
-constexpr double kWorthIt = 0.97;
+constexpr double kWorthIt = 0.95;
 
 /// What else runs makes calls seem slower, never faster: the faster quarter of the blocks tells more than their median.
 double usOf(const Way& way) { return way.quantileUs(0.25); }
@@ -66,17 +66,15 @@ TunedWay fastest(const Ranks& w, const Cell& cell, size_t shapeBytes, const Opti
   }
   measureWays(w, cell, &ways, options.rounds, options.blockMs * 1e3);
   const std::string chosen = nameOf(cell, ways[0]);
-  double chosenUs = usOf(ways[0]);
-  for (const Way& way : ways) {  // the same, forced: what differs is noise
-    if (nameOf(cell, way) == chosen) chosenUs = std::min(chosenUs, usOf(way));
-  }
   const Way* best = &ways[0];
-  double bestUs = chosenUs;
+  double ratio = kWorthIt;
   for (const Way& way : ways) {
-    if (usOf(way) >= kWorthIt * chosenUs || usOf(way) >= bestUs) continue;
+    const double than = ratioOf(way, ways[0]);
+    if (than >= ratio || nameOf(cell, way) == chosen) continue;  // the same, forced: what differs is noise
     best = &way;
-    bestUs = usOf(way);
+    ratio = than;
   }
+  const double bestUs = usOf(*best), chosenUs = usOf(ways[0]);
   const tuttiEstimate_t estimate = estimateOf(cell, *best);
   TunedWay way{cell.collective, shapeBytes, estimate.algorithm, Protocol::Slots, bestUs, estimate.joined != 0};
   if (!parseProtocol(estimate.protocol, &way.protocol)) std::exit(3);

@@ -153,6 +153,35 @@ TEST_CASE("schedules have as many lanes as their algorithm says") {
   }
 }
 
+TEST_CASE("algorithms of exchanges send to whom they receive from, step by step") {
+  // The other ranks in the order in which a lane has to do with them.
+  const auto order = [](const Lane& lane, std::vector<int32_t> Op::*peers) {
+    std::vector<int32_t> all;
+    for (const Op& op : lane.ops) {
+      for (const int32_t peer : op.*peers) {
+        if (all.empty() || all.back() != peer) all.push_back(peer);
+      }
+    }
+    return all;
+  };
+  int found = 0;
+  for (const Algorithm* a : algorithms()) {
+    if (!a->exchanges) continue;
+    ++found;
+    for (const int n : {2, 4, 8, 16}) {
+      for (const size_t bytes : {size_t{8}, size_t{1} << 20}) {
+        const Shape shape{.collective = a->collective, .nRanks = n, .bytes = bytes};
+        INFO(describe(*a, shape));
+        REQUIRE(a->supports(shape));
+        for (const Schedule& s : buildAll(*a, shape)) {
+          for (const Lane& lane : s.lanes) CHECK(order(lane, &Op::to) == order(lane, &Op::from));
+        }
+      }
+    }
+  }
+  CHECK(found == 5);
+}
+
 TEST_CASE("every collective has an algorithm for one rank, for any number of ranks, and for uneven blocks") {
   for (Collective collective : kCollectives) {
     for (int n = 1; n <= 64; ++n) {

@@ -285,6 +285,40 @@ TEST_CASE("where ranks share cores, fewer rounds win unless more are clearly che
   CHECK(dearer > 0);
 }
 
+TEST_CASE("where ranks share cores and talk through sockets, exchanges win over rings of as many rounds") {
+  int changed = 0;
+  for (const Collective collective :
+       {Collective::AllGather, Collective::ReduceScatter, Collective::AllToAll, Collective::AllReduce}) {
+    for (const int nRanks : {4, 6, 8, 16}) {
+      for (const size_t bytes : {size_t{8}, 16 * kKiB, 4 * kMiB}) {
+        PlanRequest r = request(collective, 1, nRanks, bytes);
+        r.links.intra = kTcpLocal;
+        r.wholeTable = true;
+        r.links.ranksPerCore = nRanks / 2;
+        const Choice shared = planned(r);
+        INFO(explain(r, shared));
+        double least = HUGE_VAL;
+        const Candidate* cheapest = nullptr;
+        for (const Candidate& row : shared.table) {
+          if (!row.excluded.empty()) continue;
+          if (cheapest == nullptr || row.costUs < cheapest->costUs) cheapest = &row;
+          if (row.algorithm->exchanges) least = std::min(least, row.costUs);
+        }
+        REQUIRE(cheapest != nullptr);
+        CHECK(shared.costUs <= 1.1 * cheapest->costUs);
+        if (shared.algorithm == cheapest->algorithm && shared.joined == cheapest->joined) continue;
+        CHECK(shared.algorithm->exchanges);
+        CHECK(shared.costUs == least);
+        CHECK((nRanks != 6 && collective != Collective::AllReduce));
+        ++changed;
+        r.wholeTable = false;
+        CHECK(planned(r).algorithm == shared.algorithm);
+      }
+    }
+  }
+  CHECK(changed > 0);
+}
+
 TEST_CASE("channels follow the wire: one stream fills a slow one, a fast one gets several for large messages") {
   Calibration fast = figures();
   fast.at(kTcpRemote, Protocol::Slots).cost = {20, 11.5};

@@ -1,0 +1,40 @@
+// Ways of a call that were measured in turns, compared.
+#include "perf/ways/ways.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace tutti::perf;
+
+namespace {
+
+Way measured(std::vector<double> timesUs) {
+  Way way;
+  way.timesUs = std::move(timesUs);
+  return way;
+}
+
+}  // namespace
+
+TEST_CASE("ways are compared round by round, so that slow rounds meet both") {
+  const Way a = measured({10, 40, 10, 40, 10, 40, 10, 40}), b = measured({20, 80, 20, 80, 20, 80, 20, 80});
+  CHECK(ratioOf(a, b) == Approx(0.5));
+  CHECK(ratioOf(b, a) == Approx(2));
+  CHECK(ratioOf(a, a) == 1);
+}
+
+TEST_CASE("a way that is fast in a few rounds alone is not the faster one") {
+  const Way steady = measured({40, 40, 40, 40, 40, 40, 40, 40}), now = measured({31, 75, 75, 32, 70, 72, 74, 33});
+  CHECK(now.quantileUs(0.25) < 0.9 * steady.quantileUs(0.25));
+  CHECK(ratioOf(now, steady) > 1.3);
+}
+
+TEST_CASE("a round that another program disturbed decides nothing") {
+  const Way a = measured({10, 10, 900, 10, 10, 10, 10, 10}), b = measured({11, 11, 11, 11, 0.1, 11, 11, 11});
+  CHECK(ratioOf(a, b) == Approx(10.0 / 11));  // one round out of four may be
+  CHECK(ratioOf(measured({3}), measured({2})) == Approx(1.5));
+}
+
+TEST_CASE("ways that were dropped early are compared by the rounds that both had, and none has no ratio") {
+  CHECK(ratioOf(measured({4, 4}), measured({2, 2, 9, 9})) == Approx(2));
+  CHECK(std::isnan(ratioOf(measured({}), measured({2}))));
+}
