@@ -39,9 +39,9 @@
   X(alltoall_hypercube, kAllToAllHypercube) \
   X(alltoall_hierarchical, kAllToAllHierarchical) \
   X(broadcast_binomial, kBroadcastBinomial) \
+  X(broadcast_circulant, kBroadcastCirculant) \
   X(broadcast_chain, kBroadcastChain) \
   X(broadcast_scatter_allgather, kBroadcastScatterAllGather) \
-  X(broadcast_circulant, kBroadcastCirculant) \
   X(broadcast_doubletree, kBroadcastDoubleTree) \
   X(broadcast_direct, kBroadcastDirect) \
   X(broadcast_hierarchical, kBroadcastHierarchical) \
