@@ -122,16 +122,16 @@ const Candidate* fewestRounds(const PlanRequest& r, const std::vector<Candidate>
 }
 
 /// Of ranks that share cores and talk through sockets: the cheapest of those that exchange messages in as many rounds
-/// as best, if it costs about as much.
+/// as best, if it costs about as much.  For little data, whose chunks share messages: else bytes matter more.
 const Candidate* exchanging(const PlanRequest& r, const std::vector<Candidate>& table, const Candidate* best) {
-  if (!std::has_single_bit(static_cast<unsigned>(r.shape.nRanks)) || best->algorithm->exchanges ||
+  if (!best->joined || !std::has_single_bit(static_cast<unsigned>(r.shape.nRanks)) || best->algorithm->exchanges ||
       r.shape.collective == Collective::AllReduce)
     return best;
   const double mostUs = best->comparedUs() * kExchangesMayCost;
   const double rounds = roundsOf(*best->algorithm, r.shape, best->parts);
   const Candidate* found = best;
   for (const Candidate& row : table) {
-    if (!usable(row) || row.ready || !row.algorithm->exchanges || row.comparedUs() > mostUs) continue;
+    if (!usable(row) || !row.joined || !row.algorithm->exchanges || row.comparedUs() > mostUs) continue;
     const bool cheaper = found == best || row.comparedUs() < found->comparedUs();
     if (cheaper && roundsOf(*row.algorithm, r.shape, row.parts) <= rounds) found = &row;
   }
