@@ -262,8 +262,8 @@ bool Drive::wait(bool looksSoon) {
     return rounds_ % kPausesPerLook == 0;
   }
   if ((briefly || !mayYield()) && sleep(looksSoon)) return true;
-  yield();
-  return rounds_ % kYieldsPerClock == 0;
+  // A yield that is known to have cost a slice is looked at by itself: of the time between two looks little counts.
+  return yield() >= TurnCost::kSliceNs || rounds_ % kYieldsPerClock == 0;
 }
 
 /// Looked up once: a thread's variable costs a library a call.
@@ -290,9 +290,12 @@ bool Drive::mayYield() {
   return turns.state() != TurnCost::State::Dear || turns.triesAgain(now);
 }
 
-void Drive::yield() {
+/// Gives what it cost, as yieldCore().
+int64_t Drive::yield() {
   ++yields_;
-  yieldedNs_ += yieldCore(first_->policy, patience_.yields == 0 ? nullptr : &turnCost());
+  const int64_t costNs = yieldCore(first_->policy, patience_.yields == 0 ? nullptr : &turnCost());
+  yieldedNs_ += costNs;
+  return costNs;
 }
 
 // The first sleeper that there is sleeps; the others are covered by the bound on the sleep.

@@ -135,7 +135,7 @@ class Drive {
   bool spinsBriefly();
   bool sleep(bool looksSoon);
   void sleepTimed();
-  void yield();
+  int64_t yield();
   void look();
   void checkTime(DrivenTask* task);
   void stayAwake();

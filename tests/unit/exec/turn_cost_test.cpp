@@ -1,13 +1,16 @@
 // What yields cost, and when a wait sleeps instead.
 #include "src/exec/turn_cost.hpp"
 
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <ctime>
 #include <map>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -281,7 +284,7 @@ class CountedUntilSleep final : public Task {
   const int* sleeps_;
 };
 
-class QuietOwner final : public TaskOwner {
+class QuietOwner : public TaskOwner {
  public:
   bool aborting() const override { return false; }
   void progress() override {}
@@ -331,4 +334,73 @@ TEST_CASE("where yields are dear a wait sleeps at once, and alone after a thousa
   CHECK((dear == -1 || dear == 2));  // one more look comes once peers know whom to ring
   const int alone = stepsUntilSleep(State::Alone, TUTTI_WAIT_AUTO);
   CHECK((alone == -1 || alone > 1000));
+}
+
+namespace {
+
+/// Never moves; counts how often it was looked at.
+class Stuck final : public Task {
+ public:
+  Result<Progress> step() override {
+    ++steps;
+    return Progress::Blocked;
+  }
+  int waitingOn() const override { return 1; }
+  void abandon() override {}
+  int steps = 0;
+};
+
+class ExpiringOwner final : public QuietOwner {
+ public:
+  PendingVerdict expired(int) override {
+    return pendingBy<bool>([]() -> Result<bool> { return timeoutError("over"); });
+  }
+};
+
+/// Keeps the calling thread's core busy, as other programs do.
+class BusyCore {
+ public:
+  BusyCore() {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);  // threads inherit it
+    for (std::thread& hog : hogs_) {
+      hog = std::thread([this] {
+        while (!ends_.load(std::memory_order_relaxed)) {
+        }
+      });
+    }
+  }
+  ~BusyCore() {
+    ends_ = true;
+    for (std::thread& hog : hogs_) hog.join();
+  }
+
+ private:
+  std::atomic<bool> ends_ = false;
+  std::thread hogs_[3];
+};
+
+}  // namespace
+
+TEST_CASE("of a wait whose yields cost slices all time counts") {
+  constexpr int kTimeoutMs = 300;
+  int steps = 0;
+  int64_t tookNs = 0;
+  std::thread([&] {
+    const BusyCore busy;
+    Stuck task;
+    ExpiringOwner owner;
+    DrivenTask driven{.task = &task, .owner = &owner, .policy = {.spin = false, .timeoutMs = kTimeoutMs}};
+    const int64_t begin = nowNs();
+    drive({&driven, 1});
+    tookNs = nowNs() - begin;
+    steps = task.steps;
+    CHECK(driven.result.code() == tuttiTimeout);
+  }).join();
+  const double sliceMs = static_cast<double>(tookNs) / 1e6 / steps;
+  CAPTURE(steps, sliceMs);
+  // Cheap yields are looked at together, and what counts of a slice is bounded.
+  if (sliceMs >= 2 && sliceMs <= 20) CHECK(steps < 2 * kTimeoutMs / sliceMs + 2 * TurnCost::kYieldsPerSample);
 }
