@@ -10,15 +10,16 @@ namespace tutti::parallel {
 namespace {
 
 // Multiprocessors and peaks: NVIDIA's data sheets.  Sustained: A100 Azure's AI benchmarking guide (2024, fp16), H100
-// and B200 stas00/ml-engineering's best of all shapes (2026).  Memory: copies, Azure's guide; B200 what products of
-// XLA's tables (2025) reach.  Blocks: channels of NCCL's ring in a node (tools/nccl_model; logs of nccl-tests#143).
-// Casts: Hopper multiplies rows by rows alone and needs operands in both orders, Blackwell does not (Transformer
-// Engine's guide, "Handling transposes").
-// Attention: FlashAttention 2, causal, 8192 tokens, forward and backward, Azure's guide (B200: its GB200).
+// and H200 what products of Llama 70B's training reach with normally distributed values (SemiAnalysis, "MI300X vs H100
+// vs H200", 2024), B200 stas00/ml-engineering's best of all shapes (2026).  Memory: copies, Azure's guide; B200 what
+// products of XLA's tables (2025) reach.  Blocks: channels of NCCL's ring in a node (tools/nccl_model; logs of
+// nccl-tests#143). Casts: Hopper multiplies rows by rows alone and needs operands in both orders, Blackwell does not
+// (Transformer Engine's guide, "Handling transposes"). Attention: FlashAttention 2, causal, 8192 tokens, forward and
+// backward, Azure's guide (B200: its GB200).
 constexpr GpuCurve kCurves[] = {
     {tuttiGpuA100, 108, {312e12, 0}, {257e12, 0}, 1.61e12, 2.04e12, 400, 24, 179.5e12, 0},
-    {tuttiGpuH100, 132, {989e12, 1979e12}, {795e12, 1403e12}, 2.9e12, 3.35e12, 700, 24, 327.9e12, 4},
-    {tuttiGpuH200, 132, {989e12, 1979e12}, {795e12, 1453e12}, 4.01e12, 4.8e12, 700, 24, 329.3e12, 4},
+    {tuttiGpuH100, 132, {989e12, 1979e12}, {720e12, 1280e12}, 2.9e12, 3.35e12, 700, 24, 327.9e12, 4},
+    {tuttiGpuH200, 132, {989e12, 1979e12}, {720e12, 1280e12}, 4.01e12, 4.8e12, 700, 24, 329.3e12, 4},
     {tuttiGpuB200, 148, {2250e12, 4500e12}, {1745e12, 3433e12}, 6.5e12, 8e12, 1000, 32, 373.9e12, 3},
 };
 
@@ -49,6 +50,10 @@ std::optional<GpuCurve> curveOf(const tuttiMachine_t& machine) {
   if (machine.watts > 0) {
     for (double& rate : gpu.sustained) rate *= std::pow(machine.watts / gpu.watts, kRateByPower);
   }
+  for (size_t type = 0; machine.sustained > 0 && type < 2; ++type) {
+    gpu.sustained[type] = machine.sustained * gpu.peak[type];
+  }
+  if (machine.castBytes > 0) gpu.castBytes = machine.castBytes;
   if (machine.attentionFlops > 0) gpu.attention = machine.attentionFlops;
   if (machine.memoryBandwidth > 0) gpu.memory *= machine.memoryBandwidth / gpu.sheet;
   return gpu;

@@ -22,4 +22,8 @@ double headSeconds(const GpuCurve& gpu, const tuttiModelShape_t& m, const tuttiL
 /// A step of the optimizer: it reads gradients and states and writes states and values.
 double optimizerSeconds(const GpuCurve& gpu, const tuttiLayout_t& l, const tuttiLayoutCost_t& cost);
 
+/// What a program copies of stage 3's gathers and scatters in memory (tuttiMachine_t::memoryCopies), of a micro-batch.
+/// here: parameters of the rank's share of the layers, gathered
+double copiesSeconds(const GpuCurve& gpu, const tuttiMachine_t& machine, const tuttiLayout_t& l, double here);
+
 }  // namespace tutti::parallel

@@ -22,7 +22,10 @@ inline ModelParameters parametersOf(const tuttiModelShape_t& m) {
 }
 
 /// Of attention's scores and of the head, beside a layer's matrices.
-inline double attentionShare(const tuttiModelShape_t& m) { return m.visible * m.sequence / (6 * m.hidden); }
+inline double attentionWidth(const tuttiModelShape_t& m) { return m.attentionWidth > 0 ? m.attentionWidth : m.hidden; }
+inline double attentionShare(const tuttiModelShape_t& m) {
+  return m.visible * m.sequence * attentionWidth(m) / (6 * m.hidden * m.hidden);
+}
 inline double headShare(const tuttiModelShape_t& m) { return m.vocabulary / (12 * m.layers * m.hidden); }
 /// What backward computes again, as a part of a forward pass.
 inline double recomputed(const tuttiModelShape_t& m, int recompute) {
@@ -36,6 +39,10 @@ inline double recomputed(const tuttiModelShape_t& m, int recompute) {
 
 /// How often a layer's forward pass runs for a micro-batch.
 inline double forwardsOf(const tuttiLayout_t& l) { return l.recompute == tuttiRecomputeFull ? 2 : 1; }
+/// How often stage 3 gathers a layer's values for a micro-batch.
+inline double gathersOf(const tuttiMachine_t& machine, const tuttiLayout_t& l) {
+  return l.zero < 3 ? 0 : machine.gathers > 0 ? machine.gathers : 2;
+}
 /// Of keys and values in every forward pass and the backward pass, then of their gradients, which go all the way home.
 inline double ringHops(const tuttiLayout_t& l) { return (forwardsOf(l) + 1) * (l.cp - 1) + l.cp; }
 

@@ -1,19 +1,15 @@
 // Layouts of a machine, by the time that a step is expected to take.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <map>
 #include <vector>
 
-#include "src/parallel/group.hpp"
 #include "src/parallel/layer_time.hpp"
 #include "src/parallel/links.hpp"
 #include "src/parallel/model_parameters.hpp"
 #include "src/parallel/pipeline_figures.hpp"
-#include "src/parallel/worker.hpp"
-#include "tutti/parallel/kernels.h"
 #include "tutti/parallel/planner.h"
 
 namespace tutti::parallel {
@@ -146,11 +142,18 @@ Memory memoryOf(Search& s, const tuttiPlan_t& p) {
   return begin.bytes() < end.bytes() ? end : begin;
 }
 
+/// Parameters of the layers of a rank's stages, as its tensor-parallel part has them.
+double parametersHere(const Search& s, const tuttiLayout_t& l) {
+  const ModelParameters all = parametersOf(s.model);
+  return (all.dense / l.tp + all.experts / l.ep) / l.pp;
+}
+
 /// Of a rank in a step.
 double computeMsOn(const GpuCurve& gpu, const Search& s, const tuttiPlan_t& p) {
   const tuttiLayout_t& l = p.layout;
   const double layer = layerTime(gpu, s.machine.elementBytes, s.model, l).whole();
-  const double microBatch = (layer * s.model.layers + headSeconds(gpu, s.model, l)) / l.pp;
+  const double copies = copiesSeconds(gpu, s.machine, l, parametersHere(s, l));
+  const double microBatch = (layer * s.model.layers + headSeconds(gpu, s.model, l)) / l.pp + copies;
   return (l.microBatches * microBatch + optimizerSeconds(gpu, l, p.cost)) * 1e3;
 }
 
@@ -164,6 +167,23 @@ double sharedMsOf(const Search& s, const tuttiPlan_t& p, double hiddenMs) {
   const auto gpu = curveOf(s.machine);
   if (!gpu || hiddenMs <= 0) return 0;
   return hiddenMs * (1 - p.computeMs / computeMsOn(besideCollective(*gpu), s, p));
+}
+
+/// Sets what data-parallel messages take, and returns what of it no computation can hide.
+double measureData(const Search& s, tuttiPlan_t& p, const RingLink& link) {
+  const tuttiLayout_t& l = p.layout;
+  const int replicas = l.dp * l.cp * l.ep;
+  if (replicas == 1) return 0;
+  const double m = l.microBatches, layersHere = s.model.layers / l.pp;
+  const double gathers = l.zero == 3 ? m * gathersOf(s.machine, l) : 1, sums = l.zero >= 2 ? m : 1;
+  // Beyond the two gathers of a micro-batch that the layout's bytes have.
+  const double more = l.zero == 3 ? gathers - 2 * m : 0;
+  p.cost.dpBytes += more * parametersHere(s, l) * l.valueBytes * (replicas - 1) / replicas;
+  const double each = l.zero == 3 ? layersHere * std::max(1, s.machine.tensors) : l.zero == 2 ? layersHere : 1;
+  const double calls = (gathers + sums) * each;
+  const double hostMs = l.zero == 3 ? calls * replicas * s.machine.partUs / 1e3 : 0;
+  p.dpMs = p.cost.dpBytes / link.bandwidth * 1e3 + calls * link.onceMs + hostMs;
+  return hostMs;
 }
 
 /// slowdown: of the layout's Division.
@@ -190,16 +210,12 @@ void measure(Search& s, tuttiPlan_t& p, double slowdown) {
   const double home = ringMs * l.cp / ringHops(l);  // gradients, which are waited for; keys go beside attention
   p.cpMs = l.cp == 1 ? 0 : home + std::max(0.0, ringMs - home - busy);
   p.epMs = l.ep == 1 ? 0 : p.cost.epBytes / ep.bandwidth * 1e3 + calls * (l.ep - 1) * ep.latencyMs;
-  const double gathers = l.zero == 3 ? 2 * m : 1, sums = l.zero >= 2 ? m : 1;
-  p.dpMs = replicas == 1
-               ? 0
-               : p.cost.dpBytes / dp.bandwidth * 1e3 + (gathers + sums) * (l.zero >= 2 ? layersHere : 1) * dp.onceMs;
+  const double hostMs = measureData(s, p, dp);
   p.bubbleMs = (p.computeMs + p.tpMs + p.cpMs + p.epMs) * p.cost.bubble;
   // What backward can hide: two thirds of the computation (stage 3 gathers beside forward, too), but for the last part.
   const double beside = p.computeMs * (l.zero == 3 ? 1.0 : l.zero >= 1 ? 1.0 / 2 : 2.0 / 3);
-  const double hidden = std::min(beside, s.machine.overlap * p.dpMs * (1 - 1 / std::max(1.0, layersHere)));
+  const double hidden = std::min(beside, s.machine.overlap * (p.dpMs - hostMs) * (1 - 1 / std::max(1.0, layersHere)));
   p.exposedMs = p.dpMs - hidden;
-  if (replicas == 1) p.exposedMs = 0;
   p.computeMs += sharedMsOf(s, p, replicas == 1 ? 0 : hidden);
   p.unevenMs = p.computeMs * (slowdown - 1);
   p.stepMs = p.computeMs + p.tpMs + p.cpMs + p.epMs + p.ppMs + p.bubbleMs + p.exposedMs + p.unevenMs;
@@ -338,6 +354,10 @@ Search checked(const tuttiModelShape_t* model, const tuttiMachine_t* machine, in
   require(m.nodeBandwidth > 0 && m.bandwidth > 0 && m.nodeLatencyUs >= 0 && m.latencyUs >= 0,
           "links have no bandwidth, or a negative latency");
   require(m.adapters >= 0, m.adapters, " adapters; 0: one for each rank of a group");
+  require(m.sustained >= 0 && m.sustained <= 1, "products sustain ", m.sustained, " of the data sheet's rate");
+  require(m.castBytes >= 0 && m.gathers >= 0 && m.tensors >= 0 && m.memoryCopies >= 0 && m.partUs >= 0,
+          "a program with casts of ", m.castBytes, " bytes, ", m.gathers, " gathers of ", m.tensors, " tensors, ",
+          m.memoryCopies, " copies, ", m.partUs, " us for a part");
   require(m.overlap >= 0 && m.overlap <= 1, "overlap is ", m.overlap);
   require(batch >= 1, "a batch of ", batch);
   const GpuCurve* gpu = curveOf(m.gpu);
@@ -396,41 +416,5 @@ tuttiResult_t tuttiPlanShares(const tuttiModelShape_t* model, const tuttiMachine
     const Division division = divide(s, l);
     if (microBatches != nullptr) std::copy(division.micro.begin(), division.micro.end(), microBatches);
     if (layers != nullptr) std::copy(division.layers.begin(), division.layers.end(), layers);
-  });
-}
-
-tuttiResult_t tuttiMachineMeasure(tuttiComm_t comm, tuttiMachine_t* machine) {
-  return guarded([&] {
-    require(machine != nullptr && machine->size == sizeof(tuttiMachine_t),
-            "machine does not begin from TUTTI_MACHINE_INITIALIZER");
-    const std::shared_ptr<Device> device = deviceOf(comm, TUTTI_DEVICE_HOST);
-    const Group group(comm, *device);
-    tuttiMachine_t m = TUTTI_MACHINE_INITIALIZER;
-    m.ranks = m.perNode = group.size();
-    if (group.size() > 1) {
-      const auto timeUs = [&](size_t count) {
-        tuttiEstimate_t e = TUTTI_ESTIMATE_INITIALIZER;
-        check(tuttiCommEstimate(comm, tuttiCallAllReduce, count, tuttiFloat32, tuttiSum, 0, &e), comm);
-        return e.timeUs;
-      };
-      const double n = group.size(), small = timeUs(2), large = timeUs(size_t{1} << 22);
-      m.nodeLatencyUs = small / (2 * (n - 1));
-      m.nodeBandwidth = 2 * (n - 1) / n * static_cast<double>(size_t{1} << 24) / (large - small) * 1e6;
-      m.bandwidth = m.nodeBandwidth, m.latencyUs = m.nodeLatencyUs;
-    }
-    constexpr int64_t kSide = 256;
-    std::vector<float> a(kSide * kSide, 0.5f), b = a, c = a;
-    tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
-    if (tuttiKernelsFast(&kernels) != tuttiSuccess) fail(tuttiInternalError, tuttiParallelGetLastError());
-    const tuttiMatmul_t product = {tuttiFloat32, 0,        0,        0,     kSide, kSide, kSide,
-                                   a.data(),     b.data(), c.data(), kSide, kSide, kSide};
-    double best = INFINITY;
-    for (int i = 0; i < 5; ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      check(kernels.matmul(kernels.context, &product), nullptr);
-      best = std::min(best, millisecondsSince(start));
-    }
-    m.flops = 2.0 * kSide * kSide * kSide / best * 1e3;
-    *machine = m;
   });
 }

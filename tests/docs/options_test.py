@@ -28,6 +28,7 @@ BASE = {
 
 
 NODE = ["hgx-h100", "--bytes", "64K"]
+STAGE3 = ["--layout", "dp16,zero3", "--gpu", "h100"]  # of tutti-plan
 SAME_OF_THE_SAME = ("tutti-info", "tutti-sim", "tutti-plan")
 
 
@@ -233,7 +234,7 @@ ROWS = {
     "tutti-plan": {
         "--table": [Differs("--table", name, base=[]) for name in 
                     ("sequence", "zero", "zero++", "bubble", "dualpipe", "days", "recompute", "utilization", "ring", "context", "gather", "servers",
-                     "runs", "zero-runs", "llama", "long", "nemo", "strong", "guides")] + [
+                     "runs", "zero-runs", "llama", "long", "nemo", "strong", "deepseek", "guides")] + [
             Refused("--table", "x", base=[], says="--table x: there are")],
         "--run": [Differs("--run", "22b-full", base=[]), Refused("--run", "x", base=[], says="--run x: there are 22b-full")],
         "--layout": [Differs("--layout", "tp2,pp2,dp4,micro2,zero1", pattern="memory of the fullest"),
@@ -245,13 +246,19 @@ ROWS = {
         "--watts": [Differs("--watts", "300", base=BASE["tutti-plan"] + ["--gpu", "h100"]), Refused("--watts", "x", says="--watts x: that is no number")],
         "--memory-bandwidth": [Differs("--memory-bandwidth", "1e12", base=BASE["tutti-plan"] + ["--gpu", "h100"])],
         "--attention-flops": [Differs("--attention-flops", "1e13", base=BASE["tutti-plan"] + ["--gpu", "h100"])],
+        "--sustained": [Differs("--sustained", "0.3", base=BASE["tutti-plan"] + ["--gpu", "h100"]), Refused("--sustained", "2", says="products sustain 2")],
+        "--cast-bytes": [Differs("--cast-bytes", "40", base=BASE["tutti-plan"] + ["--gpu", "h100", "--element-bytes", "1"])],
+        "--memory-copies": [Differs("--memory-copies", "9", base=BASE["tutti-plan"] + STAGE3)],
+        "--gathers": [Differs("--gathers", "9", base=BASE["tutti-plan"] + STAGE3), Refused("--gathers", "1e7", says="at most a million")],
+        "--tensors": [Differs("--tensors", "1000", base=BASE["tutti-plan"] + STAGE3)],
+        "--part-us": [Differs("--part-us", "1000", base=BASE["tutti-plan"] + STAGE3)],
         "--layers": [Refused("--layers", "x", says="--layers x: that is no number")],
         "--experts": [Differs("--experts", "8", "--expert-width", "512", "--choices", "2")],
         "--memory": [Differs("--memory", "4e9")],
         "--speeds": [Refused("--speeds", "1,2", says="--speeds has 2 numbers for 16 ranks")],
     } | {option: [Differs(option, value)] for option, value in (
         ("--hidden", "2048"), ("--heads", "8"), ("--sequence", "4096"), ("--batch", "128"), ("--ranks", "8"),
-        ("--vocabulary", "100000"), ("--parameters", "1e9"), ("--kv-heads", "4"), ("--visible", "0.5"),
+        ("--vocabulary", "100000"), ("--parameters", "1e9"), ("--kv-heads", "4"), ("--visible", "0.5"), ("--attention-width", "8192"),
         ("--per-node", "4"), ("--adapters", "1"), ("--flops", "5e12"), ("--node-bandwidth", "10e9"), ("--node-latency-us", "500"),
         ("--bandwidth", "1e9"), ("--latency-us", "500"), ("--overlap", "0.1"))} | {
         "--key-block": [Differs("--key-block", "64", base=BASE["tutti-plan"] + ["--sequence", "131072"])],

@@ -37,7 +37,7 @@ std::pair<std::string, int> wordOf(const std::string& word) {
 
 /// Options with a number, and where it goes.
 struct Numbers {
-  double ranks = 0, perNode = 8, batch = 0, elementBytes = 2, adapters = 0;
+  double ranks = 0, perNode = 8, batch = 0, elementBytes = 2, adapters = 0, gathers = 0, tensors = 0, memoryCopies = 0;
 };
 
 std::map<std::string, double*> numbersOf(AskedPlan& a, Numbers& n) {
@@ -47,6 +47,7 @@ std::map<std::string, double*> numbersOf(AskedPlan& a, Numbers& n) {
           {"--kv-heads", &a.model.kvHeads},
           {"--key-block", &a.model.keyBlock},
           {"--visible", &a.model.visible},
+          {"--attention-width", &a.model.attentionWidth},
           {"--sequence", &a.model.sequence},
           {"--vocabulary", &a.model.vocabulary},
           {"--parameters", &a.model.parameters},
@@ -60,6 +61,12 @@ std::map<std::string, double*> numbersOf(AskedPlan& a, Numbers& n) {
           {"--flops", &a.machine.flops},
           {"--element-bytes", &n.elementBytes},
           {"--watts", &a.machine.watts},
+          {"--sustained", &a.machine.sustained},
+          {"--cast-bytes", &a.machine.castBytes},
+          {"--gathers", &n.gathers},
+          {"--tensors", &n.tensors},
+          {"--memory-copies", &n.memoryCopies},
+          {"--part-us", &a.machine.partUs},
           {"--attention-flops", &a.machine.attentionFlops},
           {"--memory-bandwidth", &a.machine.memoryBandwidth},
           {"--memory", &a.machine.memory},
@@ -72,8 +79,10 @@ std::map<std::string, double*> numbersOf(AskedPlan& a, Numbers& n) {
 
 /// Counts from their numbers; without --ranks a layout says how many there are.
 void finish(AskedPlan& a, const Numbers& n) {
-  if (n.batch > 1e9 || n.ranks > 1e6 || n.perNode > 1e6 || n.adapters > 1e6)
-    throw std::invalid_argument("too many sequences or ranks");
+  if (n.batch > 1e9) throw std::invalid_argument("too many sequences");
+  for (const double count : {n.ranks, n.perNode, n.adapters, n.gathers, n.tensors, n.memoryCopies}) {
+    if (count > 1e6) throw std::invalid_argument("there are at most a million ranks, adapters, gathers and tensors");
+  }
   a.batch = static_cast<int>(n.batch);
   a.machine.ranks = n.ranks > 0 ? static_cast<int>(n.ranks) : 1;
   if (a.layout && n.ranks == 0) {
@@ -83,6 +92,8 @@ void finish(AskedPlan& a, const Numbers& n) {
     a.machine.ranks = static_cast<int>(ranks);
   }
   a.machine.perNode = static_cast<int>(n.perNode);
+  a.machine.tensors = static_cast<int>(n.tensors);
+  a.machine.gathers = static_cast<int>(n.gathers), a.machine.memoryCopies = static_cast<int>(n.memoryCopies);
   a.machine.adapters = static_cast<int>(n.adapters);
   a.machine.elementBytes = static_cast<int>(n.elementBytes);
   if (!a.speeds.empty() && a.speeds.size() != static_cast<size_t>(a.machine.ranks)) {

@@ -4,38 +4,16 @@
 #include <cstdio>
 #include <iterator>
 
-#include "tools/plan/asked.hpp"
+#include "tools/plan/predict_run.hpp"
 
 namespace {
 
-/// A machine by its specification: links by the rules of NCCL's planner (its topo.h), per GPU.
-struct Cluster {
-  int gpu;
-  double memory, nodeBandwidth, bandwidth;
-  double watts = 0, memoryBandwidth = 0;  // where they are not the generation's own
-};
-constexpr Cluster kSelene = {tuttiGpuA100, 80e9, 12 * 20e9, 24e9};  // DGX A100, 8 x 200 Gbit/s
-constexpr Cluster kA100 = {tuttiGpuA100, 40e9, 12 * 20e9, 24e9};
-constexpr Cluster kH100 = {tuttiGpuH100, 80e9, 18 * 20.6e9, 48e9};  // DGX H100, 8 x 400 Gbit/s
-constexpr Cluster kGrandTeton = {tuttiGpuH100, 96e9, 18 * 20.6e9, 48e9, 500, 2.4e12};
-
-struct Run {
-  const char* name;
-  const char* source = "";
-  Cluster cluster;
-  double layers, hidden, heads, sequence, vocabulary;
-  int batch;
-  const char* layout;
-  double seconds = 0;        // published, of a step
-  bool wholeScores = false;  // attention keeps all scores of a head
-  bool open = false;         // micro-batches and chunks are not told: those that are fastest and fit
-  double parameters = 0;     // of the layers; 0: 12 layers hidden^2
-  double kvHeads = 0;        // 0: heads
-  int elementBytes = 2;      // of products
-  double experts = 0, choices = 1, expertWidth = 0;
-  int adapters = 0;      // of a node that one group uses at once; 0: all of its ranks'
-  bool inOrder = false;  // a ring's ranks have tokens one behind the other: the last one computes most scores
-};
+/// DeepSpeed in 2021 (runtime/zero/partition_parameters.py, stage3.py before #1453).  Each gather waits for the device,
+/// so that none is beside computation (#1188: "the async version is not async at all").  A layer's four matrices go one
+/// by one (what has less than 1e5 elements is kept everywhere), as lists of every rank's part: the host makes a view of
+/// each and enqueues a copy of each, 5 us an operation.  A layer of more than stage3_max_reuse_distance, 1e9, is given
+/// up between the second forward pass and backward.
+constexpr Program kDeepSpeed2021 = {0, 0, 3, 4, 1, 2 * 5};
 
 constexpr const char* kKorthikanti = "Korthikanti et al., 2022 (arXiv 2205.05198), table 5";
 /// The seconds follow from its rate: operations of the chosen experts, attention and head. SwiGLU's three products
@@ -73,73 +51,6 @@ constexpr Run kRuns[] = {
      false, 46.44e9, 8, 2, 8, 2, 21504},
 };
 
-/// Shapes of models whose runs are published as tokens a second.  SwiGLU's three products count as two.
-struct Shape {
-  const char* name;
-  double layers, hidden, heads, kvHeads, parameters, sequence, vocabulary;
-};
-constexpr Shape kLlama8 = {"8B", 32, 4096, 32, 8, 6.98e9, 8192, 128256};
-constexpr Shape kLlama70 = {"70B", 80, 8192, 64, 8, 68.45e9, 8192, 128256};
-constexpr Shape kLlama405 = {"405B", 126, 16384, 128, 8, 401.65e9, 8192, 128256};
-
-struct TokenRun {
-  Shape shape;
-  int batch, elementBytes;
-  const char* layout;
-  double tokens;  // published, a second and GPU
-};
-
-/// pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md: Llama 3.1 with torch.compile, FSDP as zero3; with
-/// pipelines gradients alone are cut.  `alternate` is that program's selective recomputation.  Its micro-batches are as
-/// many as there are stages, unless it is told otherwise (torchtitan/parallelisms/pipelining_utils.py).
-constexpr TokenRun kLlamaRuns[] = {
-    {kLlama8, 16, 2, "dp8,zero3,micro2,alternate", 6667},
-    {kLlama8, 16, 1, "dp8,zero3,micro2,alternate", 8532},
-    {kLlama8, 256, 2, "dp128,zero3,micro2,alternate", 6514},
-    {kLlama8, 256, 1, "dp128,zero3,micro2,alternate", 8380},
-    {kLlama70, 512, 1, "tp8,dp32,zero3,micro16,sequence,full", 829},
-    {kLlama405, 256, 1, "tp8,pp8,dp8,zero1,micro4,sequence,full", 100},
-    {kLlama405, 256, 1, "tp8,pp8,dp8,zero1,micro2,chunks2,sequence,full", 128},
-};
-
-/// The same source, table 2: 8 GPUs, a sequence for each ring.
-constexpr Shape longLlama8(double tokens) { return {"8B", 32, 4096, 32, 8, 6.98e9, tokens, 128256}; }
-constexpr TokenRun kLongRuns[] = {
-    {longLlama8(32768), 8, 1, "dp8,zero3,micro1,full", 3890},
-    {longLlama8(65536), 4, 1, "cp2,dp4,zero3,micro1,full", 2540},
-    {longLlama8(131072), 2, 1, "cp4,dp2,zero3,micro1,full", 1071},
-    {longLlama8(262144), 1, 1, "cp8,zero3,micro1,full", 548},
-};
-
-constexpr Shape kGpt5 = {"GPT3-5B", 24, 4096, 32, 32, 0, 2048, 51200};
-constexpr Shape kGpt20 = {"GPT3-20B", 44, 6144, 48, 48, 0, 2048, 51200};
-constexpr Shape kGpt175 = {"GPT3-175B", 96, 12288, 96, 96, 0, 2048, 51200};
-constexpr Shape kLlama2Small = {"LLAMA2-7B", 32, 4096, 32, 32, 6.476e9, 4096, 32000};
-constexpr Shape kLlama2Middle = {"LLAMA2-13B", 40, 5120, 40, 40, 12.687e9, 4096, 32000};
-constexpr Shape kLlama2Large = {"LLAMA2-70B", 80, 8192, 64, 8, 68.45e9, 4096, 32000};
-constexpr Shape kNemotron8 = {"Nemotron-8B", 32, 4096, 32, 32, 0, 4096, 256000};
-constexpr Shape kNemotron22 = {"Nemotron-22B", 40, 6144, 48, 48, 0, 4096, 256000};
-constexpr Shape kNemotron340 = {"Nemotron-340B", 96, 18432, 96, 8, 331.58e9, 4096, 256000};
-constexpr Shape kLlama3Small = {"LLAMA3-8B", 32, 4096, 32, 8, 6.98e9, 8192, 128256};
-constexpr Shape kLlama3Large = {"LLAMA3-70B", 80, 8192, 64, 8, 68.45e9, 8192, 128256};
-
-/// NVIDIA/NeMo, docs/source/performance/performance_summary.md: fp8 on DGX H100, release 24.07.  The shapes give the
-/// operations that it prints of each row.  It does not say what is computed again; `selective` is attention alone.
-constexpr TokenRun kNemoRuns[] = {
-    {kGpt5, 2048, 1, "dp64,zero1,micro4,selective", 22521},
-    {kGpt20, 256, 1, "tp2,dp32,zero1,micro2,sequence,selective", 5851},
-    {kGpt175, 256, 1, "tp4,pp8,dp4,chunks6,zero1,micro1,sequence,selective", 726},
-    {kGpt175, 2048, 1, "tp4,pp8,dp16,chunks6,zero1,micro2,sequence,selective", 782},
-    {kLlama2Small, 128, 1, "dp8,zero1,micro1,selective", 16847},
-    {kLlama2Middle, 128, 1, "pp4,dp4,chunks10,zero1,micro1,selective", 8646},
-    {kLlama2Large, 128, 1, "tp4,pp4,dp4,chunks20,zero1,micro1,sequence,selective", 1707},
-    {kNemotron8, 256, 1, "tp2,dp32,zero1,micro4,sequence,selective", 12701},
-    {kNemotron22, 256, 1, "tp2,pp4,dp8,chunks10,zero1,micro2,sequence,selective", 4256},
-    {kNemotron340, 32, 1, "tp8,pp8,dp2,chunks12,zero1,micro1,sequence,selective", 322},
-    {kLlama3Small, 128, 1, "cp2,dp4,zero1,micro1,selective", 12036},
-    {kLlama3Large, 128, 1, "tp4,pp4,cp2,dp2,chunks5,zero1,micro1,sequence,selective", 1533},
-};
-
 constexpr double kSequence = 2048, kVocabulary = 51200;
 
 struct RateRun {
@@ -172,64 +83,6 @@ double operationsOf(const RateRun& run) {
          (1 + kSequence / (6 * run.hidden) + kVocabulary / (16 * run.layers * run.hidden));
 }
 
-int ranksOf(const tuttiLayout_t& l) { return l.tp * l.cp * l.ep * l.pp * l.dp; }
-
-bool predictOne(const Run& run, const tuttiLayout_t& layout, tuttiPlan_t* plan) {
-  tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
-  model.layers = run.layers, model.hidden = run.hidden, model.heads = run.heads, model.sequence = run.sequence;
-  model.vocabulary = run.vocabulary, model.parameters = run.parameters, model.kvHeads = run.kvHeads;
-  model.experts = run.experts, model.choices = run.choices, model.expertWidth = run.expertWidth;
-  model.keyBlock = run.wholeScores ? run.sequence : 0;
-  // Kernels that have no scores in memory pass by hidden ones, too.  In order the last rank of c has c - 1 parts of the
-  // keys whole and half of its own, where the mean is c / 2.
-  const double cp = layout.cp, part = run.inOrder ? (2 * cp - 1) / cp : 1;
-  model.visible = run.wholeScores ? 1 : 0.5 * part;
-  tuttiMachine_t machine = TUTTI_MACHINE_INITIALIZER;
-  machine.ranks = ranksOf(layout);
-  machine.gpu = run.cluster.gpu, machine.memory = run.cluster.memory, machine.elementBytes = run.elementBytes;
-  machine.nodeBandwidth = run.cluster.nodeBandwidth, machine.bandwidth = run.cluster.bandwidth;
-  machine.adapters = run.adapters;
-  machine.watts = run.cluster.watts, machine.memoryBandwidth = run.cluster.memoryBandwidth;
-  return tuttiPlanLayout(&model, &machine, run.batch, &layout, plan) == tuttiSuccess;
-}
-
-bool predict(const Run& run, tuttiPlan_t* best) {
-  tuttiLayout_t layout = parseLayout(run.layout);
-  if (!run.open) return predictOne(run, layout, best);
-  bool any = false;
-  for (const int micro : {1, 2, 4, 8, 16}) {
-    for (int chunks = 1; chunks <= (layout.pp > 1 ? 4 : 1); ++chunks) {
-      layout.microBatch = micro, layout.chunks = chunks;
-      tuttiPlan_t plan;
-      if (std::fmod(run.layers, layout.pp * chunks) != 0 || !predictOne(run, layout, &plan)) continue;
-      const bool better = any && plan.fits == best->fits ? plan.stepMs < best->stepMs : !any || plan.fits;
-      if (better) *best = plan;
-      any = true;
-    }
-  }
-  return any;
-}
-
-/// How far predictions are off.
-class MeanError {
- public:
-  /// ratio: predicted beside published.
-  void add(double ratio) {
-    sum_ += std::fabs(std::log(ratio));
-    ++count_;
-  }
-  void print() const { std::printf("geometric mean of the error: %.1f %%\n", 100 * std::expm1(sum_ / count_)); }
-
- private:
-  double sum_ = 0;
-  int count_ = 0;
-};
-
-int unplanned(const Run& run) {
-  std::fprintf(stderr, "tutti-plan: %s: %s\n", run.name, tuttiParallelGetLastError());
-  return 1;
-}
-
 void runLine(const Run& run, const tuttiPlan_t& plan) {
   const double predicted = plan.stepMs / 1e3;
   std::printf("%-15s %5d %-36s %10.3f %10.3f %+7.1f %%  %s\n", run.name, ranksOf(plan.layout), run.layout, run.seconds,
@@ -257,7 +110,7 @@ int runsTable() {
 
 namespace {
 
-Run runOf(const RateRun& row, int adapters) {
+Run runOf(const RateRun& row, const Program& program) {
   return {.name = row.name,
           .cluster = kSelene,
           .layers = row.layers,
@@ -268,140 +121,33 @@ Run runOf(const RateRun& row, int adapters) {
           .batch = row.batch,
           .layout = row.layout,
           .wholeScores = true,
-          .adapters = adapters};
+          .program = program};
 }
 
 }  // namespace
 
-/// Once with all adapters of a node, once with one for each group.
+/// Stage 3 as DeepSpeed had it then, and as this library has it: beside computation, without copies.
 int zeroRunsTable() {
   std::printf("%-6s %5s %-25s %9s %9s %19s   TFLOP/s of a GPU\n", "model", "GPUs", "layout", "published", "predicted",
-              "by one adapter");
-  MeanError all, one;
+              "hidden");
+  MeanError then, now;
   for (const RateRun& row : kZeroRuns) {
     double rates[2];
-    tuttiPlan_t plan;
-    for (const int adapters : {1, 0}) {
-      const Run run = runOf(row, adapters);
-      if (!predict(run, &plan)) return unplanned(run);
-      rates[adapters] = operationsOf(row) / (plan.stepMs / 1e3) / ranksOf(plan.layout) / 1e12;
+    tuttiPlan_t plans[2];
+    for (const int hidden : {0, 1}) {
+      const Run run = runOf(row, hidden != 0 ? Program{} : kDeepSpeed2021);
+      if (!predict(run, &plans[hidden])) return unplanned(run);
+      rates[hidden] = operationsOf(row) / (plans[hidden].stepMs / 1e3) / ranksOf(plans[hidden].layout) / 1e12;
     }
     const auto off = [&](double rate) { return 100 * (rate / row.teraflops - 1); };
-    std::printf("%-6s %5d %-25s %9.0f %9.0f %+7.1f %% %9.0f %+7.1f %%  %s\n", row.name, ranksOf(plan.layout),
-                row.layout, row.teraflops, rates[0], off(rates[0]), rates[1], off(rates[1]), plan.why);
-    all.add(rates[0] / row.teraflops);
-    one.add(rates[1] / row.teraflops);
+    std::printf("%-6s %5d %-25s %9.0f %9.0f %+7.1f %% %9.0f %+7.1f %%  %s\n", row.name, ranksOf(plans[0].layout),
+                row.layout, row.teraflops, rates[0], off(rates[0]), rates[1], off(rates[1]), plans[0].why);
+    then.add(rates[0] / row.teraflops);
+    now.add(rates[1] / row.teraflops);
   }
-  std::printf("all adapters of a node: ");
-  all.print();
-  std::printf("one for each group: ");
-  one.print();
-  return 0;
-}
-
-namespace {
-
-Run runOf(const TokenRun& row, const Cluster& cluster) {
-  return {.name = row.shape.name,
-          .cluster = cluster,
-          .layers = row.shape.layers,
-          .hidden = row.shape.hidden,
-          .heads = row.shape.heads,
-          .sequence = row.shape.sequence,
-          .vocabulary = row.shape.vocabulary,
-          .batch = row.batch,
-          .layout = row.layout,
-          .parameters = row.shape.parameters,
-          .kvHeads = row.shape.kvHeads,
-          .elementBytes = row.elementBytes};
-}
-
-double tokensOf(const TokenRun& row, const tuttiPlan_t& plan) {
-  return row.batch * row.shape.sequence / (plan.stepMs / 1e3) / ranksOf(plan.layout);
-}
-
-std::string nameOf(const TokenRun& row) { return std::string(row.shape.name) + (row.elementBytes == 1 ? " fp8" : ""); }
-
-template <size_t n>
-int tokensTable(const Cluster& cluster, const TokenRun (&rows)[n]) {
-  std::printf("%-17s %5s %-56s %9s %9s   tokens a second and GPU\n", "model", "GPUs", "layout", "published",
-              "predicted");
-  MeanError error;
-  for (const TokenRun& row : rows) {
-    const Run run = runOf(row, cluster);
-    tuttiPlan_t plan;
-    if (!predict(run, &plan)) return unplanned(run);
-    const double rate = tokensOf(row, plan);
-    std::printf("%-17s %5d %-56s %9.0f %9.0f %+7.1f %%  %s\n", nameOf(row).c_str(), ranksOf(plan.layout), row.layout,
-                row.tokens, rate, 100 * (rate / row.tokens - 1), plan.why);
-    error.add(rate / row.tokens);
-  }
-  error.print();
-  return 0;
-}
-
-}  // namespace
-
-/// Once with a ring's parts balanced, once in order: the source does not tell how they were cut.
-int longTable() {
-  std::printf("%-8s %5s %7s %-28s %9s %9s %19s   tokens a second and GPU\n", "model", "GPUs", "tokens", "layout",
-              "published", "balanced", "in order");
-  MeanError balanced, inOrder;
-  for (const TokenRun& row : kLongRuns) {
-    double rates[2];
-    tuttiPlan_t plan;
-    for (const bool order : {false, true}) {
-      Run run = runOf(row, kGrandTeton);
-      run.inOrder = order;
-      if (!predict(run, &plan)) return unplanned(run);
-      rates[order ? 1 : 0] = tokensOf(row, plan);
-    }
-    std::printf("%-8s %5d %7.0f %-28s %9.0f %9.0f %+7.1f %% %9.0f %+7.1f %%\n", nameOf(row).c_str(),
-                ranksOf(plan.layout), row.shape.sequence, row.layout, row.tokens, rates[0],
-                100 * (rates[0] / row.tokens - 1), rates[1], 100 * (rates[1] / row.tokens - 1));
-    balanced.add(rates[0] / row.tokens);
-    inOrder.add(rates[1] / row.tokens);
-  }
-  std::printf("balanced: ");
-  balanced.print();
-  std::printf("in order: ");
-  inOrder.print();
-  return 0;
-}
-
-int llamaTable() { return tokensTable(kGrandTeton, kLlamaRuns); }
-int nemoTable() { return tokensTable(kH100, kNemoRuns); }
-
-/// NVIDIA/Megatron-LM, README and its figures: 175B with 131,072 words, 1,152 sequences of 4,096 tokens, bf16.  Parts
-/// of the peak are published of 96, 2,304 and 4,608 GPUs; the layout is that of its weak scaling to 2,304.
-int strongTable() {
-  constexpr double kPeak = 989e12;
-  const struct {
-    const char* layout;
-    const char* published;
-  } rows[] = {{"tp8,pp6,dp2,zero1,sequence,selective", "47"}, {"tp8,pp6,dp4,zero1,sequence,selective", "-"},
-              {"tp8,pp6,dp8,zero1,sequence,selective", "-"},  {"tp8,pp6,dp16,zero1,sequence,selective", "-"},
-              {"tp8,pp6,dp32,zero1,sequence,selective", "-"}, {"tp8,pp6,dp48,zero1,sequence,selective", "43.8"},
-              {"tp8,pp6,dp96,zero1,sequence,selective", "42"}};
-  std::printf("%5s %-40s %10s %10s   %% of the peak\n", "GPUs", "layout", "published", "predicted");
-  for (const auto& row : rows) {
-    const Run run = {.name = "177B",
-                     .cluster = kH100,
-                     .layers = 96,
-                     .hidden = 12288,
-                     .heads = 96,
-                     .sequence = 4096,
-                     .vocabulary = 131072,
-                     .batch = 1152,
-                     .layout = row.layout,
-                     .open = true};
-    tuttiPlan_t plan;
-    if (!predict(run, &plan)) return unplanned(run);
-    const double operations = 72.0 * run.batch * run.sequence * run.layers * run.hidden * run.hidden *
-                              (1 + run.sequence / (6 * run.hidden) + run.vocabulary / (12 * run.layers * run.hidden));
-    const double part = 100 * operations / (plan.stepMs / 1e3 * ranksOf(plan.layout) * kPeak);
-    std::printf("%5d %-40s %10s %10.1f   %s\n", ranksOf(plan.layout), row.layout, row.published, part, plan.why);
-  }
+  then.print();
+  std::printf("with stage 3 hidden: ");
+  now.print();
   return 0;
 }
 

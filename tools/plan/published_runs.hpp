@@ -15,5 +15,7 @@ int nemoTable();
 int longTable();
 /// 175 billion parameters on 96 to 4,608 H100: parts of the peak.
 int strongTable();
+/// DeepSeek-V3 on 2,048 H800: seconds of a step.
+int deepSeekTable();
 /// One by its name, with where its time goes.
 int printRun(const std::string& name);

@@ -236,6 +236,7 @@ int printTable(const std::string& name) {
   if (name == "nemo") return nemoTable();
   if (name == "long") return longTable();
   if (name == "strong") return strongTable();
+  if (name == "deepseek") return deepSeekTable();
   if (name == "dualpipe") return dualPipeTable();
   if (name == "context") return contextTable();
   if (name == "zero++") return zeroPlusTable();

@@ -20,18 +20,20 @@ typedef enum {
 typedef struct {
   size_t size;
   double layers, hidden, heads, sequence;
-  double parameters;  /* all of the layers'; 0: 12 layers hidden^2, with experts as many more as they have */
-  double vocabulary;  /* 0: embedding and head are left out */
-  double experts;     /* in the place of each MLP; 0: none */
-  double choices;     /* experts of each token */
+  double parameters; /* all of the layers'; 0: 12 layers hidden^2, with experts as many more as they have.  What is more
+                        than attention's and the experts' is an MLP that all tokens pass */
+  double vocabulary; /* 0: embedding and head are left out */
+  double experts;    /* in the place of each MLP; 0: none */
+  double choices;    /* experts of each token */
   double expertWidth; /* 0: 4 hidden / choices */
   double kvHeads;     /* of keys and values, for a ring's bytes; 0: heads */
   double keyBlock;    /* keys whose scores with all queries exist at a time; 0: tiles of 1024 x 1024, as kernels.h */
   double visible;     /* the part of the scores that attention computes.  Default 1; 0.5: skips a causal mask's half */
+  double attentionWidth; /* of all heads together, of scores and values in the mean; 0: hidden */
 } tuttiModelShape_t;
 
 #define TUTTI_MODEL_SHAPE_INITIALIZER \
-  { sizeof(tuttiModelShape_t), 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1 }
+  { sizeof(tuttiModelShape_t), 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0 }
 
 /** Start from TUTTI_LAYOUT_INITIALIZER. */
 typedef struct {
@@ -109,10 +111,21 @@ typedef struct {
   double memoryBandwidth; /* with gpu: of its memory by the data sheet, bytes per second; 0: the generation's own */
   int adapters; /* of a node that the collectives of one group use at once, each for a part of the bytes: at most one
                    for each of its ranks there.  0: all of these */
+  double sustained; /* with gpu: the part of the data sheet's rate that products keep up, whatever the watts; 0: the
+                       generation's own */
+  double castBytes; /* with gpu: read and written of an operand that goes from 2 bytes to 1; 0: the generation's own */
+  /* Of a program's stage 3, in place of this library's: */
+  int gathers;      /* of values for a micro-batch; 0: two, for forward and backward */
+  int tensors;      /* of a layer, gathered and scattered one by one; 0: a layer goes at once */
+  int memoryCopies; /* with gpu: how often what is gathered and scattered is copied in memory beside that */
+  double partUs;    /* of the host for every rank's part of each of them; nothing hides it */
 } tuttiMachine_t;
 
-#define TUTTI_MACHINE_INITIALIZER \
-  { sizeof(tuttiMachine_t), 1, 8, 1e12, 0, 100e9, 5, 10e9, 10, 0.9, NULL, tuttiGpuUnknown, 2, 0, 0, 0, 0 }
+#define TUTTI_MACHINE_INITIALIZER                                                                                     \
+  {                                                                                                                   \
+    sizeof(tuttiMachine_t), 1, 8, 1e12, 0, 100e9, 5, 10e9, 10, 0.9, NULL, tuttiGpuUnknown, 2, 0, 0, 0, 0, 0, 0, 0, 0, \
+        0, 0                                                                                                          \
+  }
 
 /** Fills machine for the ranks of comm, all taken for one node: links from the planner's estimates of all-reduces,
  *  flops from a matrix product of tuttiKernelsFast on this rank.  Collective; ranks may get different flops. */

@@ -45,7 +45,8 @@ TEST_CASE("products of H100 and B200 are as fast as published ones, B200's by it
     h100 += std::abs(std::log(rateOf(tuttiGpuH100, 2, row.m, row.n, row.k) / row.h100));
     b200 += std::abs(std::log(rateOf(tuttiGpuB200, 2, row.m, row.n, row.k) / row.b200));
   }
-  CHECK(std::expm1(h100 / std::size(rows)) < 0.10);
+  // The largest of H100's are 4 to 8 % faster than normally distributed values let them be for long.
+  CHECK(std::expm1(h100 / std::size(rows)) < 0.12);
   CHECK(std::expm1(b200 / std::size(rows)) < 0.15);
 }
 
@@ -239,11 +240,87 @@ TEST_CASE("fp8 casts its operands and leaves the head alone: less than twice as 
     return plan.computeMs;
   };
   CHECK(msOf(2, 0) > 1.2 * msOf(1, 0));
-  CHECK(msOf(2, 0) < 1403.0 / 795 * msOf(1, 0));  // what long runs sustain
+  CHECK(msOf(2, 0) < 1280.0 / 720 * msOf(1, 0));  // what long runs sustain
   CHECK(msOf(1, 51200) - msOf(1, 0) == Approx(msOf(2, 51200) - msOf(2, 0)));
 }
 
-TEST_CASE("rates of published fp8 runs on H100 come out by the specification, within a third") {
+TEST_CASE("products sustain the part that a machine names, casts take the bytes that a program names") {
+  tuttiMachine_t machine = someMachine(1);
+  const tuttiLayout_t layout = replicas(1, 0);
+  const double own = planOf(machine, layout).computeMs;
+  machine.sustained = 720.0 / 989;
+  CHECK(planOf(machine, layout).computeMs == Approx(own));
+  machine.sustained = 0.6, machine.watts = 300;
+  const double slow = planOf(machine, layout).computeMs;
+  CHECK(slow > 1.1 * own);
+  CHECK(slow < 720 / (0.6 * 989) * own);
+  machine.watts = 0;
+  CHECK(planOf(machine, layout).computeMs == slow);
+  machine.elementBytes = 1;
+  const double cast = planOf(machine, layout).computeMs;
+  machine.castBytes = 4;  // Hopper's own
+  CHECK(planOf(machine, layout).computeMs == cast);
+  machine.castBytes = 6;
+  CHECK(planOf(machine, layout).computeMs > cast);
+  tuttiPlan_t plan;
+  const tuttiModelShape_t model = someModel();
+  machine.sustained = 1.5;
+  CHECK(tuttiPlanLayout(&model, &machine, 64, &layout, &plan) == tuttiInvalidArgument);
+  CHECK_THAT(tuttiParallelGetLastError(), Catch::Contains("products sustain 1.5"));
+}
+
+TEST_CASE("a program's stage 3 costs its copies, its gathers and its host's parts, and other stages do not have them") {
+  const auto stepOf = [](int zero, int gathers, int tensors, int memoryCopies, double partUs) {
+    tuttiMachine_t machine = someMachine(64);
+    machine.gathers = gathers, machine.tensors = tensors, machine.memoryCopies = memoryCopies, machine.partUs = partUs;
+    machine.overlap = 0;
+    return planOf(machine, replicas(64, zero), 2 * 64);
+  };
+  const tuttiPlan_t own = stepOf(3, 0, 0, 0, 0);
+  CHECK(stepOf(3, 2, 1, 0, 0).stepMs == own.stepMs);
+  const double parameters = 12.0 * 24 * 4096 * 4096, layers = 24, m = 2;
+  CHECK(stepOf(3, 3, 0, 0, 0).cost.dpBytes - own.cost.dpBytes == Approx(m * parameters * 2 * 63 / 64));
+  // Two gathers are read and written, gradients of 2 bytes read and of 4 written; 2.9 TB/s.
+  CHECK(stepOf(3, 0, 0, 1, 0).computeMs - own.computeMs == Approx(m * parameters * (2 * 2 * 2 + 2 + 4) / 2.9e12 * 1e3));
+  CHECK(stepOf(3, 0, 4, 0, 10).dpMs - stepOf(3, 0, 4, 0, 0).dpMs == Approx(3 * m * layers * 4 * 64 * 10e-3));
+  CHECK(stepOf(3, 0, 4, 0, 0).dpMs > own.dpMs);  // latencies
+  CHECK(stepOf(2, 3, 4, 1, 10).stepMs == stepOf(2, 0, 0, 0, 0).stepMs);
+  // What the host does is waited for, whatever else is hidden.
+  tuttiMachine_t machine = someMachine(64);
+  machine.partUs = 10, machine.overlap = 1;
+  CHECK(planOf(machine, replicas(64, 3), 2 * 64).exposedMs >= 3 * m * layers * 64 * 10e-3);
+  machine.partUs = -1;
+  tuttiPlan_t plan;
+  const tuttiModelShape_t model = someModel();
+  const tuttiLayout_t layout = replicas(64, 3);
+  CHECK(tuttiPlanLayout(&model, &machine, 128, &layout, &plan) == tuttiInvalidArgument);
+}
+
+TEST_CASE(
+    "wider heads take attention longer; what is neither attention's nor experts' is an MLP that all tokens pass") {
+  tuttiModelShape_t model = someModel();
+  const tuttiMachine_t machine = someMachine(1);
+  const tuttiLayout_t layout = replicas(1, 0);
+  const auto msOf = [&] {
+    tuttiPlan_t plan;
+    REQUIRE(tuttiPlanLayout(&model, &machine, 64, &layout, &plan) == tuttiSuccess);
+    return plan.computeMs;
+  };
+  const double plain = msOf();
+  model.attentionWidth = 4096;
+  CHECK(msOf() == Approx(plain));
+  model.attentionWidth = 3 * 4096;
+  CHECK(msOf() > 1.05 * plain);
+  model.attentionWidth = 0;
+  model.experts = 8, model.choices = 2, model.expertWidth = 4096;
+  const double routed = msOf(), attention = 4.0 * 24 * 4096 * 4096, experts = 24 * 8 * 2.0 * 4096 * 4096;
+  model.parameters = attention + experts;
+  CHECK(msOf() == Approx(routed));
+  model.parameters += 24 * 2.0 * 4096 * 8192;  // a shared expert
+  CHECK(msOf() > 1.2 * routed);
+}
+
+TEST_CASE("rates of published fp8 runs on H100 come out by the specification, within a tenth") {
   struct Row {
     double layers, hidden, heads, kvHeads, parameters, sequence, vocabulary;
     int batch, tp, pp, cp, dp, chunks;
@@ -268,9 +345,9 @@ TEST_CASE("rates of published fp8 runs on H100 come out by the specification, wi
     tuttiPlan_t plan;
     REQUIRE(tuttiPlanLayout(&model, &machine, row.batch, &layout, &plan) == tuttiSuccess);
     const double rate = row.batch * row.sequence / (plan.stepMs / 1e3) / machine.ranks;
-    CHECK(std::abs(std::log(rate / row.tokens)) < std::log(1.33));
+    CHECK(std::abs(std::log(rate / row.tokens)) < std::log(1.1));
     off += std::abs(std::log(rate / row.tokens));
     ++count;
   }
-  CHECK(std::expm1(off / count) < 0.18);
+  CHECK(std::expm1(off / count) < 0.08);
 }

@@ -185,7 +185,8 @@ tuttiRecomputeAlternate = 3
 class tuttiModelShape_t(Structure):
     _fields_ = [("size", c_size_t), ("layers", c_double), ("hidden", c_double), ("heads", c_double), ("sequence",
         c_double), ("parameters", c_double), ("vocabulary", c_double), ("experts", c_double), ("choices", c_double),
-        ("expertWidth", c_double), ("kvHeads", c_double), ("keyBlock", c_double), ("visible", c_double)]
+        ("expertWidth", c_double), ("kvHeads", c_double), ("keyBlock", c_double), ("visible", c_double),
+        ("attentionWidth", c_double)]
 
 
 class tuttiLayout_t(Structure):
@@ -213,7 +214,9 @@ class tuttiMachine_t(Structure):
     _fields_ = [("size", c_size_t), ("ranks", c_int), ("perNode", c_int), ("flops", c_double), ("memory", c_double),
         ("nodeBandwidth", c_double), ("nodeLatencyUs", c_double), ("bandwidth", c_double), ("latencyUs", c_double),
         ("overlap", c_double), ("speeds", c_void_p), ("gpu", c_int), ("elementBytes", c_int), ("watts", c_double),
-        ("attentionFlops", c_double), ("memoryBandwidth", c_double), ("adapters", c_int)]
+        ("attentionFlops", c_double), ("memoryBandwidth", c_double), ("adapters", c_int), ("sustained", c_double),
+        ("castBytes", c_double), ("gathers", c_int), ("tensors", c_int), ("memoryCopies", c_int), ("partUs",
+        c_double)]
 
 
 class tuttiPlan_t(Structure):
@@ -249,11 +252,11 @@ DEFAULTS = {
     tuttiPaceConfig_t: (sizeof(tuttiPaceConfig_t), 20, 1.3,),
     tuttiKernels_t: (sizeof(tuttiKernels_t), None, None, None,),
     tuttiAttention_t: (sizeof(tuttiAttention_t), 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0,),
-    tuttiModelShape_t: (sizeof(tuttiModelShape_t), 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1,),
+    tuttiModelShape_t: (sizeof(tuttiModelShape_t), 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0,),
     tuttiLayout_t: (sizeof(tuttiLayout_t), 1, 1, 1, 1, 0, 0, tuttiRecomputeNone, 1, 0, 2, 4, 12, 1, 1,),
     tuttiLayoutCost_t: (sizeof(tuttiLayoutCost_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,),
     tuttiMachine_t: (sizeof(tuttiMachine_t), 1, 8, 1e12, 0, 100e9, 5, 10e9, 10, 0.9, None, tuttiGpuUnknown, 2, 0, 0,
-        0, 0,),
+        0, 0, 0, 0, 0, 0, 0, 0,),
 }
 
 # name: (what it returns, what it takes)
