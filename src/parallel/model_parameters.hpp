@@ -21,6 +21,12 @@ inline ModelParameters parametersOf(const tuttiModelShape_t& m) {
   return {(m.experts > 0 ? 4 : 12) * m.layers * m.hidden * m.hidden, experts};
 }
 
+/// Of the layers of a rank's stages, as its tensor-parallel part has them.
+inline double parametersHere(const tuttiModelShape_t& m, const tuttiLayout_t& l) {
+  const ModelParameters all = parametersOf(m);
+  return (all.dense / l.tp + all.experts / l.ep) / l.pp;
+}
+
 /// Of attention's scores and of the head, beside a layer's matrices.
 inline double attentionWidth(const tuttiModelShape_t& m) { return m.attentionWidth > 0 ? m.attentionWidth : m.hidden; }
 inline double attentionShare(const tuttiModelShape_t& m) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "src/parallel/data_time.hpp"
 #include "src/parallel/layer_time.hpp"
 #include "src/parallel/links.hpp"
 #include "src/parallel/model_parameters.hpp"
@@ -142,17 +143,11 @@ Memory memoryOf(Search& s, const tuttiPlan_t& p) {
   return begin.bytes() < end.bytes() ? end : begin;
 }
 
-/// Parameters of the layers of a rank's stages, as its tensor-parallel part has them.
-double parametersHere(const Search& s, const tuttiLayout_t& l) {
-  const ModelParameters all = parametersOf(s.model);
-  return (all.dense / l.tp + all.experts / l.ep) / l.pp;
-}
-
 /// Of a rank in a step.
 double computeMsOn(const GpuCurve& gpu, const Search& s, const tuttiPlan_t& p) {
   const tuttiLayout_t& l = p.layout;
   const double layer = layerTime(gpu, s.machine.elementBytes, s.model, l).whole();
-  const double copies = copiesSeconds(gpu, s.machine, l, parametersHere(s, l));
+  const double copies = copiesSeconds(gpu, s.machine, l, parametersHere(s.model, l));
   const double microBatch = (layer * s.model.layers + headSeconds(gpu, s.model, l)) / l.pp + copies;
   return (l.microBatches * microBatch + optimizerSeconds(gpu, l, p.cost)) * 1e3;
 }
@@ -167,23 +162,6 @@ double sharedMsOf(const Search& s, const tuttiPlan_t& p, double hiddenMs) {
   const auto gpu = curveOf(s.machine);
   if (!gpu || hiddenMs <= 0) return 0;
   return hiddenMs * (1 - p.computeMs / computeMsOn(besideCollective(*gpu), s, p));
-}
-
-/// Sets what data-parallel messages take, and returns what of it no computation can hide.
-double measureData(const Search& s, tuttiPlan_t& p, const RingLink& link) {
-  const tuttiLayout_t& l = p.layout;
-  const int replicas = l.dp * l.cp * l.ep;
-  if (replicas == 1) return 0;
-  const double m = l.microBatches, layersHere = s.model.layers / l.pp;
-  const double gathers = l.zero == 3 ? m * gathersOf(s.machine, l) : 1, sums = l.zero >= 2 ? m : 1;
-  // Beyond the two gathers of a micro-batch that the layout's bytes have.
-  const double more = l.zero == 3 ? gathers - 2 * m : 0;
-  p.cost.dpBytes += more * parametersHere(s, l) * l.valueBytes * (replicas - 1) / replicas;
-  const double each = l.zero == 3 ? layersHere * std::max(1, s.machine.tensors) : l.zero == 2 ? layersHere : 1;
-  const double calls = (gathers + sums) * each;
-  const double hostMs = l.zero == 3 ? calls * replicas * s.machine.partUs / 1e3 : 0;
-  p.dpMs = p.cost.dpBytes / link.bandwidth * 1e3 + calls * link.onceMs + hostMs;
-  return hostMs;
 }
 
 /// slowdown: of the layout's Division.
@@ -210,11 +188,13 @@ void measure(Search& s, tuttiPlan_t& p, double slowdown) {
   const double home = ringMs * l.cp / ringHops(l);  // gradients, which are waited for; keys go beside attention
   p.cpMs = l.cp == 1 ? 0 : home + std::max(0.0, ringMs - home - busy);
   p.epMs = l.ep == 1 ? 0 : p.cost.epBytes / ep.bandwidth * 1e3 + calls * (l.ep - 1) * ep.latencyMs;
-  const double hostMs = measureData(s, p, dp);
+  const DataTime data = dataTime(s.model, s.machine, l, p.cost.dpBytes);
+  p.cost.dpBytes = data.bytes, p.cost.values += data.kept, p.dpMs = data.ms;
   p.bubbleMs = (p.computeMs + p.tpMs + p.cpMs + p.epMs) * p.cost.bubble;
   // What backward can hide: two thirds of the computation (stage 3 gathers beside forward, too), but for the last part.
   const double beside = p.computeMs * (l.zero == 3 ? 1.0 : l.zero >= 1 ? 1.0 / 2 : 2.0 / 3);
-  const double hidden = std::min(beside, s.machine.overlap * (p.dpMs - hostMs) * (1 - 1 / std::max(1.0, layersHere)));
+  const double hidden =
+      std::min(beside, s.machine.overlap * (p.dpMs - data.hostMs) * (1 - 1 / std::max(1.0, layersHere)));
   p.exposedMs = p.dpMs - hidden;
   p.computeMs += sharedMsOf(s, p, replicas == 1 ? 0 : hidden);
   p.unevenMs = p.computeMs * (slowdown - 1);
@@ -355,9 +335,10 @@ Search checked(const tuttiModelShape_t* model, const tuttiMachine_t* machine, in
           "links have no bandwidth, or a negative latency");
   require(m.adapters >= 0, m.adapters, " adapters; 0: one for each rank of a group");
   require(m.sustained >= 0 && m.sustained <= 1, "products sustain ", m.sustained, " of the data sheet's rate");
-  require(m.castBytes >= 0 && m.gathers >= 0 && m.tensors >= 0 && m.memoryCopies >= 0 && m.partUs >= 0,
-          "a program with casts of ", m.castBytes, " bytes, ", m.gathers, " gathers of ", m.tensors, " tensors, ",
-          m.memoryCopies, " copies, ", m.partUs, " us for a part");
+  require(
+      m.castBytes >= 0 && m.gathers >= 0 && m.tensors >= 0 && m.memoryCopies >= 0 && m.partUs >= 0 && m.zeroPlus >= 0,
+      "a program with casts of ", m.castBytes, " bytes, ", m.gathers, " gathers of ", m.tensors, " tensors, ",
+      m.memoryCopies, " copies, ", m.partUs, " us for a part");
   require(m.overlap >= 0 && m.overlap <= 1, "overlap is ", m.overlap);
   require(batch >= 1, "a batch of ", batch);
   const GpuCurve* gpu = curveOf(m.gpu);

@@ -251,6 +251,7 @@ ROWS = {
         "--memory-copies": [Differs("--memory-copies", "9", base=BASE["tutti-plan"] + STAGE3)],
         "--gathers": [Differs("--gathers", "9", base=BASE["tutti-plan"] + STAGE3), Refused("--gathers", "1e7", says="at most a million")],
         "--tensors": [Differs("--tensors", "1000", base=BASE["tutti-plan"] + STAGE3)],
+        "--zero-plus": [Differs("--zero-plus", "1", base=BASE["tutti-plan"] + STAGE3)],
         "--part-us": [Differs("--part-us", "1000", base=BASE["tutti-plan"] + STAGE3)],
         "--layers": [Refused("--layers", "x", says="--layers x: that is no number")],
         "--experts": [Differs("--experts", "8", "--expert-width", "512", "--choices", "2")],

@@ -37,7 +37,8 @@ std::pair<std::string, int> wordOf(const std::string& word) {
 
 /// Options with a number, and where it goes.
 struct Numbers {
-  double ranks = 0, perNode = 8, batch = 0, elementBytes = 2, adapters = 0, gathers = 0, tensors = 0, memoryCopies = 0;
+  double ranks = 0, perNode = 8, batch = 0, elementBytes = 2, adapters = 0, gathers = 0, tensors = 0, memoryCopies = 0,
+         zeroPlus = 0;
 };
 
 std::map<std::string, double*> numbersOf(AskedPlan& a, Numbers& n) {
@@ -66,6 +67,7 @@ std::map<std::string, double*> numbersOf(AskedPlan& a, Numbers& n) {
           {"--gathers", &n.gathers},
           {"--tensors", &n.tensors},
           {"--memory-copies", &n.memoryCopies},
+          {"--zero-plus", &n.zeroPlus},
           {"--part-us", &a.machine.partUs},
           {"--attention-flops", &a.machine.attentionFlops},
           {"--memory-bandwidth", &a.machine.memoryBandwidth},
@@ -92,6 +94,7 @@ void finish(AskedPlan& a, const Numbers& n) {
     a.machine.ranks = static_cast<int>(ranks);
   }
   a.machine.perNode = static_cast<int>(n.perNode);
+  a.machine.zeroPlus = n.zeroPlus > 0 ? 1 : 0;
   a.machine.tensors = static_cast<int>(n.tensors);
   a.machine.gathers = static_cast<int>(n.gathers), a.machine.memoryCopies = static_cast<int>(n.memoryCopies);
   a.machine.adapters = static_cast<int>(n.adapters);

@@ -119,12 +119,13 @@ typedef struct {
   int tensors;      /* of a layer, gathered and scattered one by one; 0: a layer goes at once */
   int memoryCopies; /* with gpu: how often what is gathered and scattered is copied in memory beside that */
   double partUs;    /* of the host for every rank's part of each of them; nothing hides it */
+  int zeroPlus; /* as ZeRO++: values gathered in 1 byte and kept in the node for backward, gradients in half a byte */
 } tuttiMachine_t;
 
 #define TUTTI_MACHINE_INITIALIZER                                                                                     \
   {                                                                                                                   \
     sizeof(tuttiMachine_t), 1, 8, 1e12, 0, 100e9, 5, 10e9, 10, 0.9, NULL, tuttiGpuUnknown, 2, 0, 0, 0, 0, 0, 0, 0, 0, \
-        0, 0                                                                                                          \
+        0, 0, 0                                                                                                       \
   }
 
 /** Fills machine for the ranks of comm, all taken for one node: links from the planner's estimates of all-reduces,

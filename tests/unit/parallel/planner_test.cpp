@@ -452,6 +452,35 @@ TEST_CASE("replicas of one node share its adapters out, and what stays in a node
   CHECK(tuttiPlanLayout(&model, &machine, row.dp * row.pp, &layout, &plan) == tuttiInvalidArgument);
 }
 
+TEST_CASE("ZeRO++ sends a quarter between nodes, keeps a copy in each node, and gains most where networks are slow") {
+  tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
+  model.layers = 48, model.hidden = 5632, model.heads = 44, model.sequence = 1024;
+  tuttiMachine_t machine = TUTTI_MACHINE_INITIALIZER;
+  machine.ranks = 384, machine.perNode = 16, machine.flops = 40e12, machine.nodeBandwidth = 120e9;
+  machine.nodeLatencyUs = machine.latencyUs = 0, machine.adapters = 1;
+  tuttiLayout_t layout = TUTTI_LAYOUT_INITIALIZER;
+  layout.dp = 384, layout.zero = 3, layout.gradientBytes = 2, layout.recompute = tuttiRecomputeFull;
+  const auto planOf = [&](int zeroPlus, double bandwidth) {
+    machine.zeroPlus = zeroPlus, machine.bandwidth = bandwidth;
+    tuttiPlan_t plan;
+    REQUIRE(tuttiPlanLayout(&model, &machine, 384, &layout, &plan) == tuttiSuccess);
+    return plan;
+  };
+  const double parameters = 12 * 48 * 5632.0 * 5632;
+  const tuttiPlan_t plain = planOf(0, 12e9), plus = planOf(1, 12e9);
+  const double inside = parameters * 2 * 15 / 16;
+  CHECK(plain.cost.dpBytes == Approx(6 * parameters * 383 / 384));
+  CHECK(plus.cost.dpBytes == Approx(1.5 * parameters * 383 / 384 + inside));
+  CHECK(plus.dpMs == Approx(1.5 * parameters * 383 / 384 / 12e9 * 1e3 + inside / 120e9 * 1e3));
+  CHECK(plus.cost.values - plain.cost.values == Approx(parameters * 2 / 16));
+  const double slow = plain.stepMs / plus.stepMs, fast = planOf(0, 96e9).stepMs / planOf(1, 96e9).stepMs;
+  CHECK(slow > 1.5);
+  CHECK(slow < 4);
+  CHECK(fast < slow);
+  layout.zero = 2;
+  CHECK(planOf(1, 12e9).stepMs == planOf(0, 12e9).stepMs);
+}
+
 TEST_CASE("ZeRO 3 falls behind tensor and pipeline parallelism as ranks become many, as far as it was published to") {
   // Narayanan et al., 2021, table 2: 175B parameters on A100, TFLOP/s of a GPU.
   struct Row {

@@ -216,7 +216,7 @@ class tuttiMachine_t(Structure):
         ("overlap", c_double), ("speeds", c_void_p), ("gpu", c_int), ("elementBytes", c_int), ("watts", c_double),
         ("attentionFlops", c_double), ("memoryBandwidth", c_double), ("adapters", c_int), ("sustained", c_double),
         ("castBytes", c_double), ("gathers", c_int), ("tensors", c_int), ("memoryCopies", c_int), ("partUs",
-        c_double)]
+        c_double), ("zeroPlus", c_int)]
 
 
 class tuttiPlan_t(Structure):
@@ -256,7 +256,7 @@ DEFAULTS = {
     tuttiLayout_t: (sizeof(tuttiLayout_t), 1, 1, 1, 1, 0, 0, tuttiRecomputeNone, 1, 0, 2, 4, 12, 1, 1,),
     tuttiLayoutCost_t: (sizeof(tuttiLayoutCost_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,),
     tuttiMachine_t: (sizeof(tuttiMachine_t), 1, 8, 1e12, 0, 100e9, 5, 10e9, 10, 0.9, None, tuttiGpuUnknown, 2, 0, 0,
-        0, 0, 0, 0, 0, 0, 0, 0,),
+        0, 0, 0, 0, 0, 0, 0, 0, 0,),
 }
 
 # name: (what it returns, what it takes)
