@@ -30,7 +30,7 @@ const double kRateByPower = std::log(271.2 / 252.9) / std::log(400.0 / 300);
 // mean; B200 by its data sheet with these: 7 %.
 constexpr double kStartSeconds = 5e-6;
 constexpr double kShareOfPeak = 0.93;  // of the clock that short products keep
-constexpr double kFill = 256;          // of k, in which a tile's pipeline fills
+constexpr double kFillBytes = 512;     // of a row of k, in which a tile's pipeline fills
 constexpr struct {
   double m, n, share;  // share of a multiprocessor's rate
 } kTiles[] = {{128, 256, 1}, {256, 128, 1}, {128, 128, 0.9}, {64, 256, 0.8}, {64, 128, 0.7}, {64, 64, 0.45}};
@@ -77,7 +77,8 @@ double productSeconds(const GpuCurve& gpu, int elementBytes, const ProductShape&
       const double tiles = p.count * std::ceil(p.m / tile.m) * std::ceil(p.n / tile.n) * cuts;
       const double waves = std::ceil(tiles / gpu.multiprocessors);
       const double sums = cuts > 1 && !p.onChip ? p.count * p.m * p.n * 4 * cuts / gpu.memory : 0;
-      best = std::min(best, waves * 2 * tile.m * tile.n * (p.k / cuts + kFill) / (rate * tile.share) + sums);
+      best = std::min(
+          best, waves * 2 * tile.m * tile.n * (p.k / cuts + kFillBytes / elementBytes) / (rate * tile.share) + sums);
     }
   }
   const double bytes = p.onChip ? 0 : elementBytes * (p.m * p.k + p.k * p.n) + 2 * p.m * p.n;
