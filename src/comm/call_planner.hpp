@@ -93,6 +93,8 @@ class CallPlanner {
   Result<std::vector<TriedWay>> waysOf(const Call& call);
   /// The trials of a kind have come to an end.
   void tellLearned(const Call& call, const Learning::Kind& kind);
+  /// At the end of a communicator: what was learned is kept for later jobs of this machine's user, by rank 0.
+  void keepLearned();
   /// From how many bytes on a message in memory that the receiver has mapped is read where it lies; SIZE_MAX: never.
   size_t leastMappedBytes() const;
   /// Whether ranks of a host read memory of others by system calls, but for what they have mapped.
@@ -123,6 +125,7 @@ class CallPlanner {
   Result<Choice> choosePlan(const Shape& shape, const Call& call, const PlanKey& key);
   Result<Choice> chooseWay(const Call& call, const TriedWay& way);
   Result<std::optional<uint64_t>> roundingOfWay(const Call& call, const TriedWay& way);
+  std::optional<TunedWay> worthKeeping(const Call& call, const Learning::Kind& kind) const;
   CallEstimate estimateMessage(int peer, size_t bytes) const;
   MessageCost messageTo(const LinkProfile& link, size_t bytes) const;
   size_t ranksOnHost() const;

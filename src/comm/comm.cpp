@@ -94,6 +94,7 @@ Status Comm::finalize() {
                         " before it finalized");
   }
   abortState().release();
+  planner_.keepLearned();
   return {};
 }
 

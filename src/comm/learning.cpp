@@ -34,7 +34,9 @@ Learning::Kind* Learning::kindOf(const Call& call) {
   const auto found = kinds_.find(key);
   if (found != kinds_.end()) return &found->second;
   if (kinds_.size() == kMostKinds) return nullptr;
-  return &kinds_.try_emplace(key, Kind{.trials = Trials(planNs_)}).first->second;
+  const double bytes = static_cast<double>(call.count) * static_cast<double>(dataTypeBytes(call.dtype));
+  const Trials trials({prices_.planNs, prices_.callNs + bytes * prices_.nsPerByte});
+  return &kinds_.try_emplace(key, Kind{.trials = trials}).first->second;
 }
 
 std::optional<TriedWay> Learning::taken(const Call& call) const {
@@ -47,6 +49,12 @@ std::optional<TriedWay> Learning::taken(const Call& call) const {
 void Learning::settled(const Call& call, const Kind& kind) {
   const std::lock_guard lock(mutex_);
   taken_[keyOf(call)] = kind.ways[kind.trials.taken()];
+}
+
+void Learning::keep(const TunedWay& way) {
+  std::erase_if(kept_,
+                [&](const TunedWay& other) { return other.collective == way.collective && other.bytes == way.bytes; });
+  kept_.push_back(way);
 }
 
 void Learning::clear() {

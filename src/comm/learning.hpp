@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "src/collective/call.hpp"
@@ -38,8 +39,12 @@ class Learning {
     SameBits,  // ways that give the bits that the planner's choice gives
     All,       // sums of floating-point numbers may be rounded in another order
   };
-  /// planNs: what the plans of a kind cost, as for Trials.
-  Learning(Among among, int64_t planNs) : among_(among), planNs_(planNs) {}
+  /// Of making plans, as for Trials, and of a call, the least of a rank.
+  struct Prices {
+    int64_t planNs = 0;
+    double callNs = 0, nsPerByte = 0;  // bytes: of the call's count
+  };
+  Learning(Among among, const Prices& prices) : among_(among), prices_(prices) {}
   Among among() const { return among_; }
 
   struct Kind {
@@ -53,6 +58,10 @@ class Learning {
   std::optional<TriedWay> taken(const Call& call) const;
   /// The trials of the kind have come to an end, for now: others hear of it.
   void settled(const Call& call, const Kind& kind);
+  /// For later jobs: a way that was found.
+  void keep(const TunedWay& way);
+  /// Those, the latest of each size, once.
+  std::vector<TunedWay> takeKept() { return std::exchange(kept_, {}); }
 
   void clear();
 
@@ -61,8 +70,9 @@ class Learning {
   static Key keyOf(const Call& call);
 
   const Among among_;
-  const int64_t planNs_;
+  const Prices prices_;
   std::map<Key, Kind> kinds_;
+  std::vector<TunedWay> kept_;
   mutable std::mutex mutex_;       // of taken_
   std::map<Key, TriedWay> taken_;  // what kinds_ has found, copied for taken(), which asks from any thread
 };

@@ -126,8 +126,15 @@ Status CallPlanner::setUpLearning() {
   // Measured on 2, 4 and 8 ranks: a rank works a tenth of a millisecond for each rank that its schedules are about
   // (perf/results/learning-2core-vm.txt), and the ranks of a core do so one after the other.
   constexpr double kPlanNsPerRank = 1e5;
-  const auto planNs = static_cast<int64_t>(kPlanNsPerRank * comm_.nRanks() * state_.links.ranksPerCore);
-  learning_ = std::make_unique<Learning>(level == 1 ? Learning::Among::SameBits : Learning::Among::All, planNs);
+  const double perCore = state_.links.ranksPerCore;
+  Learning::Prices prices{.planNs = static_cast<int64_t>(kPlanNsPerRank * comm_.nRanks() * perCore)};
+  // A call takes each rank a message of its part at the least, one after the other on a core that they share.
+  if (const auto& link = state_.links.inter ? state_.links.inter : state_.links.intra) {
+    const LinearCost& cost = state_.calibration.at(*link, Protocol::Slots).cost;
+    prices.callNs = 1e3 * cost(0) * perCore;
+    prices.nsPerByte = perCore / cost.bandwidthGBps / comm_.nRanks();
+  }
+  learning_ = std::make_unique<Learning>(level == 1 ? Learning::Among::SameBits : Learning::Among::All, prices);
   TUTTI_DEBUG("plan", "calls that are made often try several ways", level == 1 ? " of the same bits" : "");
   return {};
 }

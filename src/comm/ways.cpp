@@ -1,5 +1,6 @@
 // The ways that are worth a trial for a kind of call.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "src/base/log.hpp"
@@ -7,6 +8,7 @@
 #include "src/comm/learning.hpp"
 #include "src/comm/schedules.hpp"
 #include "src/cost/kept_text.hpp"
+#include "src/device/host/host_memory.hpp"
 #include "src/plan/fit.hpp"
 
 namespace tutti {
@@ -24,6 +26,15 @@ bool isFloatingSum(const Call& call) {
 }
 
 TriedWay wayOf(const Candidate& row) { return {row.algorithm, row.protocol, row.joined, false}; }
+
+/// Algorithms that are the same among these ranks (ring, tree and others on two) cost the same in all parts: one of
+/// them is enough.
+bool looksLike(const Candidate& a, const Candidate& b) {
+  constexpr double kEqual = 1e-3;
+  const auto near = [](double x, double y) { return std::abs(x - y) <= kEqual * std::max(x, y); };
+  return a.protocol == b.protocol && a.joined == b.joined && a.estimated && b.estimated && near(a.costUs, b.costUs) &&
+         near(a.workUs, b.workUs) && near(a.wireUs, b.wireUs);
+}
 
 /// The rows that are expected to cost little, the cheapest first.
 std::vector<const Candidate*> cheapOnes(const Choice& choice) {
@@ -78,12 +89,17 @@ Result<std::vector<TriedWay>> CallPlanner::waysOf(const Call& call) {
     TUTTI_ASSIGN(bits, roundingOfWay(call, ways[0]));
     if (!bits) return ways;
   }
+  std::vector<const Candidate*> taken;
+  for (const Candidate& row : choice.table) {
+    if (row.algorithm == ways[0].algorithm && row.protocol == ways[0].protocol && row.joined == ways[0].joined)
+      taken.push_back(&row);
+  }
   const auto isThere = [&](const Candidate& row) {
     // What is published to all takes no protocol.
     const bool published = publishes(request, *row.algorithm);
-    return std::ranges::any_of(ways, [&](const TriedWay& way) {
-      const bool same = way.protocol == row.protocol && way.joined == row.joined;
-      return way.algorithm == row.algorithm && (published || same);
+    return std::ranges::any_of(taken, [&](const Candidate* other) {
+      const bool same = other->protocol == row.protocol && other->joined == row.joined;
+      return (other->algorithm == row.algorithm && (published || same)) || looksLike(*other, row);
     });
   };
   for (const Candidate* row : cheapOnes(choice)) {
@@ -94,14 +110,54 @@ Result<std::vector<TriedWay>> CallPlanner::waysOf(const Call& call) {
       if (others != bits) continue;
     }
     ways.push_back(wayOf(*row));
+    taken.push_back(row);
   }
   return ways;
+}
+
+/// A way that was found to be clearly faster than what is planned, or that takes the place of one which is kept.  Ways
+/// of exact sums do not tell floating-point sums, which would get other bits in the next job.  Memory that peers map
+/// does not tell how other memory fares.
+std::optional<TunedWay> CallPlanner::worthKeeping(const Call& call, const Learning::Kind& kind) const {
+  constexpr double kClearly = 0.95;
+  const uint8_t at = kind.trials.taken();
+  const TriedWay& way = kind.ways[at];
+  const bool exactSum = callReduces(call) && !isFloatingSum(call);
+  const bool mapped = hostLookup(call.sendbuff, 1) || hostLookup(call.recvbuff, 1);
+  if (!state_.ranks || way.algorithm == nullptr || exactSum || mapped ||
+      learning_->among() != Learning::Among::SameBits)
+    return std::nullopt;
+  TunedWay found{call.collective,
+                 shapeOf(call, keyOf(call)).bytes,
+                 std::string(way.algorithm->name),
+                 way.protocol,
+                 static_cast<double>(kind.trials.nsOf(at)) * 1e-3,
+                 way.joined};
+  if (found.us <= 0 || found.bytes == 0) return std::nullopt;
+  const auto planned = static_cast<double>(kind.trials.nsOf(0)) * 1e-3;
+  if (at != 0 && (planned == 0 || found.us < kClearly * planned)) return found;
+  const auto set = std::ranges::find(state_.tuning.sets, *state_.ranks, &Tuning::Set::ranks);
+  if (set == state_.tuning.sets.end()) return std::nullopt;
+  const bool isKept = std::ranges::any_of(set->learned, [&](const TunedWay& kept) {
+    return kept.collective == found.collective && kept.bytes == found.bytes;
+  });
+  return isKept ? std::optional(found) : std::nullopt;
+}
+
+void CallPlanner::keepLearned() {
+  if (learning_ == nullptr || comm_.rank() != 0 || !state_.ranks) return;
+  const std::vector<TunedWay> ways = learning_->takeKept();
+  if (ways.empty()) return;
+  const MachineIdentity machine = thisMachine();
+  const Status status = ::tutti::keepLearned(machine, *state_.ranks, ways);
+  if (!status.ok()) TUTTI_INFO("plan", "what calls taught is not kept: ", status.text());
 }
 
 // Rank 0 speaks for all, which have come to the same.
 void CallPlanner::tellLearned(const Call& call, const Learning::Kind& kind) {
   learning_->settled(call, kind);
   if (comm_.rank() != 0) return;
+  if (const auto way = worthKeeping(call, kind)) learning_->keep(*way);
   std::string times;
   for (size_t i = 0; i < kind.ways.size(); ++i) {
     const uint64_t ns = kind.trials.nsOf(static_cast<uint8_t>(i));

@@ -65,7 +65,7 @@ std::string howCosted(const Candidate& row) {
 /// What a row spends its time on.  worker: where its work is done.
 std::string spent(const Candidate& row, const char* worker) {
   const std::string name = cat(row.name(), row.joined ? ", chunks joined," : "", " over ", protocolName(row.protocol));
-  if (row.tuned) return cat(name, " took ", time(row.costUs), ", less than all others (tutti-tune)");
+  if (row.tuned) return cat(name, " took ", time(row.costUs), ", less than all others (tutti-tune, or calls before)");
   if (!row.estimated) return cat(name, " takes ", time(row.costUs), " by its formula");
   const double rest = std::max(0.0, row.costUs - std::max(row.workUs, row.wireUs));
   std::string out = cat(name, ": ", time(row.workUs), " of work on the busiest ", worker);

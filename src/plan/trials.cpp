@@ -12,6 +12,8 @@ namespace {
 constexpr double kGoesOn = 3;
 // By so much another way has to be faster than the one that is taken: less is noise.
 constexpr double kWorthIt = 0.97;
+// And for those who wait at most so much slower.
+constexpr double kNotAgainstIt = 1.1;
 // Ranks run ahead of each other, and hand cores to each other: a block has to be longer than that, in time or in calls.
 constexpr uint64_t kBlockNs = 200'000;
 constexpr int kLeastTimed = 4, kMostTimed = 64;
@@ -26,7 +28,15 @@ uint64_t medianOf(std::vector<uint64_t> values) {
 
 }  // namespace
 
-constexpr Trials::Round Trials::kFirst = {1, kFirstCalls - 8, 8};
+/// Comparing times takes all ranks a call of their own, and the first time its plan: at most about half of what the
+/// plans of all ways take.
+Trials::Trials(const Prices& prices) : planNs_(prices.planNs) {
+  const double enough = static_cast<double>(prices.planNs) / 2 / (kPrice * std::max(prices.callNs, 1.0));
+  firstCalls_ =
+      static_cast<int64_t>(std::clamp(enough, static_cast<double>(kFirstCalls), static_cast<double>(kMostFirstCalls)));
+  left_ = firstCalls_;
+  round_.untimed = static_cast<int>(firstCalls_) - round_.timed;
+}
 
 void Trials::record(const Turn& turn, int64_t ns) {
   Block& block = blocks_[turn.way][turn.block];
@@ -102,29 +112,47 @@ std::vector<uint64_t> Trials::times() const {
   return times;
 }
 
-/// Of the slowest rank, or the mean of the faster half.
-uint64_t Trials::overRanks(std::span<const uint64_t> all, size_t way, bool slowest) {
+uint64_t Trials::overRanks(std::span<const uint64_t> all, size_t way, Over ranks) {
   std::vector<uint64_t> times;
   for (size_t at = way; at < all.size(); at += kMostWays) {
     if (all[at] != kNoTime) times.push_back(all[at]);
   }
   if (times.empty()) return kNoTime;
   std::ranges::sort(times);
-  if (slowest) return times.back();
+  if (ranks == Over::Slowest) return times.back();
+  if (ranks == Over::SlowerHalf) return times[times.size() / 2];
   times.resize((times.size() + 1) / 2);
   return std::accumulate(times.begin(), times.end(), uint64_t{0}) / times.size();
 }
 
+/// Whether it is clearly faster than the way that is taken.
+bool Trials::overtakes(uint8_t way) const {
+  if (compared_[taken_] == kNoTime) return true;
+  const auto below = [&](const std::array<uint64_t, kMostWays>& times, double part) {
+    return static_cast<double>(times[way]) < part * static_cast<double>(times[taken_]);
+  };
+  return below(compared_, kWorthIt) && below(waiters_, kNotAgainstIt);
+}
+
 void Trials::settle(std::span<const uint64_t> all, bool leaders) {
-  for (const uint8_t way : tried_) compared_[way] = overRanks(all, way, leaders);
+  for (const uint8_t way : tried_) {
+    compared_[way] = overRanks(all, way, leaders ? Over::Slowest : Over::FasterHalf);
+    waiters_[way] = overRanks(all, way, leaders ? Over::Slowest : Over::SlowerHalf);
+  }
   std::erase_if(tried_, [&](uint8_t way) { return compared_[way] == kNoTime; });
   if (tried_.empty()) return rest(taken_);
   if (phase_ == Phase::First) return await();
   std::ranges::stable_sort(tried_, {}, [&](uint8_t way) { return compared_[way]; });
-  const uint64_t now = compared_[taken_], best = compared_[tried_[0]];
-  if (now == kNoTime || static_cast<double>(best) < kWorthIt * static_cast<double>(now)) taken_ = tried_[0];
-  if (phase_ != Phase::RoundOne) return rest(taken_);
-  keep();
+  const auto found = std::ranges::find_if(tried_, [&](uint8_t way) { return overtakes(way); });
+  if (found != tried_.end()) taken_ = *found;
+  phase_ == Phase::RoundOne ? keep() : rest(taken_);
+}
+
+/// Goes on with those of tried_, the fastest first, that are worth another turn.
+void Trials::keep() {
+  const double limit = kGoesOn * static_cast<double>(compared_[tried_[0]]);
+  std::erase_if(tried_, [&](uint8_t way) { return static_cast<double>(compared_[way]) > limit; });
+  if (std::ranges::find(tried_, taken_) == tried_.end()) tried_.push_back(taken_);
   if (tried_.size() == 1) return rest(taken_);
   takeTurns(Phase::RoundTwo, kMostTurns);
 }
@@ -134,14 +162,8 @@ void Trials::await() {
   const double enough = static_cast<double>(planNs_) / (kPrice * static_cast<double>(compared_[0]));
   phase_ = Phase::Waiting;
   round_ = {};
-  left_ = enough > kFirstCalls ? static_cast<int64_t>(enough) - kFirstCalls : 0;
-}
-
-/// Leaves those of tried_, the fastest first, that are worth another turn.
-void Trials::keep() {
-  const double limit = kGoesOn * static_cast<double>(compared_[tried_[0]]);
-  std::erase_if(tried_, [&](uint8_t way) { return static_cast<double>(compared_[way]) > limit; });
-  if (std::ranges::find(tried_, taken_) == tried_.end()) tried_.push_back(taken_);
+  const auto most = static_cast<double>(INT64_MAX / 2);
+  left_ = std::max<int64_t>(static_cast<int64_t>(std::min(enough, most)) - firstCalls_, 0);
 }
 
 void Trials::rest(uint8_t taken) {

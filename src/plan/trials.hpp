@@ -4,7 +4,7 @@
 // Now and then they have to compare their times, before the same call; what they agree on then depends on the figures
 // of all.
 //
-//   first calls       way 0, the planner's: who makes few calls pays nothing
+//   first calls       way 0, the planner's: who makes few calls, or small ones, pays nothing
 //   comparison        says how long a call takes, and so how many there have to be before learning is worth its price
 //   more calls        way 0, until the plans of all ways take a twentieth of the time of the calls
 //   round 1           each way in turn, some calls in a row, the first of which are not timed
@@ -35,8 +35,13 @@ class Trials {
     Ways,   // offer()
     Times,  // settle()
   };
-  /// What planning costs, as the caller knows it: nanoseconds on every rank of making the plans of all ways.
-  explicit Trials(int64_t planNs = 0) : planNs_(planNs) {}
+  /// What is known before, the same on all ranks, in nanoseconds.
+  struct Prices {
+    int64_t planNs = 0;   // of making the plans of all ways, on every rank
+    double callNs = 1e9;  // of a call, as it is expected
+  };
+  Trials() : Trials(Prices{}) {}
+  explicit Trials(const Prices& prices);
 
   /// Of one call.
   struct Turn {
@@ -66,7 +71,8 @@ class Trials {
   std::vector<uint64_t> times() const;
   static constexpr uint64_t kNoTime = 0;
   /// Those of all ranks, rank by rank.  leaders: some ranks may be calls ahead of others, so that the slowest rank
-  /// says what a call costs; else the faster half does, which came late and waited little for others.
+  /// says what a call costs; else the faster half does, which came late and waited little for others.  The slower half
+  /// must not speak against it: a rank that comes late finds in its slots what others have put there meanwhile.
   void settle(std::span<const uint64_t> all, bool leaders);
 
   /// Whether the fastest has been found (and may be looked for again).
@@ -76,7 +82,7 @@ class Trials {
   /// By the last comparison, in nanoseconds; kNoTime: it was not among those compared.
   uint64_t nsOf(uint8_t way) const { return compared_[way]; }
 
-  static constexpr int64_t kFirstCalls = 32, kFirstLook = 256, kMostBetweenLooks = 1 << 16;
+  static constexpr int64_t kFirstCalls = 32, kMostFirstCalls = 1 << 20, kFirstLook = 256, kMostBetweenLooks = 1 << 16;
   /// The share of all calls' time that learning may take.
   static constexpr double kPrice = 0.05;
 
@@ -91,10 +97,12 @@ class Trials {
     int turns = 0;               // of each way
     int untimed = 0, timed = 0;  // calls of a block, one after the other
   };
-  static const Round kFirst;
   static constexpr int kMostTurns = 5;
 
-  static uint64_t overRanks(std::span<const uint64_t> all, size_t way, bool slowest);
+  /// The faster half's mean, or the fastest of the slower half: one rank that something disturbed changes neither.
+  enum class Over : uint8_t { Slowest, FasterHalf, SlowerHalf };
+  static uint64_t overRanks(std::span<const uint64_t> all, size_t way, Over ranks);
+  bool overtakes(uint8_t way) const;
   void takeTurns(Phase phase, int turns);
   void tryAll(Phase phase, int turns);
   void change();
@@ -111,13 +119,14 @@ class Trials {
   bool inPause_ = false;  // before a block
   uint8_t nWays_ = 1;
   uint8_t way_ = 0, taken_ = 0;
-  int64_t left_ = kFirstCalls;                                     // calls until something changes
+  int64_t left_ = kFirstCalls;  // calls until something changes
+  int64_t firstCalls_ = kFirstCalls;
   int64_t pause_ = kFirstLook;                                     // calls until the next look
   std::vector<uint8_t> tried_{0};                                  // in this round
   size_t next_ = 0;                                                // the block of this round that is under way
-  Round round_ = kFirst;                                           // no turns between rounds
+  Round round_ = {1, kFirstCalls - 8, 8};                          // no turns between rounds
   std::array<std::array<Block, kMostTurns>, kMostWays> blocks_{};  // of this round
-  std::array<uint64_t, kMostWays> compared_{};
+  std::array<uint64_t, kMostWays> compared_{}, waiters_{};
 };
 
 }  // namespace tutti

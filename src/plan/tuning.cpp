@@ -35,7 +35,8 @@ bool parseRanks(std::string_view rest, Tuning* into) {
   return true;
 }
 
-bool parseBest(std::string_view rest, Tuning* into) {
+/// ways: of the last set, those that the line adds to.
+bool parseWay(std::string_view rest, Tuning* into, std::vector<TunedWay> Tuning::Set::*ways) {
   const std::vector<std::string> words = split(rest, ' ');
   TunedWay way;
   if (into->sets.empty() || words.size() < 5 || words.size() > 6 || !parseCollective(words[0], &way.collective) ||
@@ -46,7 +47,7 @@ bool parseBest(std::string_view rest, Tuning* into) {
   way.joined = words.size() == 6;
   if (way.joined && words[5] != "joined") return false;
   way.algorithm = words[2];
-  into->sets.back().ways.push_back(std::move(way));
+  (into->sets.back().*ways).push_back(std::move(way));
   return true;
 }
 
@@ -59,6 +60,11 @@ bool parseSend(std::string_view rest, Tuning* into) {
   }
   into->sets.back().sends.push_back(send);
   return true;
+}
+
+std::string wayText(const TunedWay& way) {
+  return cat(collectiveKey(way.collective), " ", way.bytes, " ", way.algorithm, " ", protocolName(way.protocol), " ",
+             number(way.us), way.joined ? " joined" : "");
 }
 
 double logOf(size_t bytes) { return std::log(static_cast<double>(bytes)); }
@@ -91,6 +97,24 @@ std::optional<Figure> nearest(const std::vector<Figure>& figures, size_t bytes, 
   return one;
 }
 
+/// A job learns of the sizes that it uses, which say little of others.
+constexpr double kAboutThisSize = 1.25;
+
+/// Of those of about this size the nearest, as it took a call of its own size.
+std::optional<TunedWay> learnedFor(const std::vector<TunedWay>& learned, Collective collective, size_t bytes) {
+  const auto apart = [&](const TunedWay& way) { return std::abs(logOf(way.bytes) - logOf(bytes)); };
+  const TunedWay* nearest = nullptr;
+  for (const TunedWay& way : learned) {
+    if (way.collective != collective || way.bytes == 0 || apart(way) > std::log(kAboutThisSize)) continue;
+    if (nearest == nullptr || apart(way) < apart(*nearest)) nearest = &way;
+  }
+  return nearest == nullptr ? std::nullopt : std::optional(*nearest);
+}
+
+auto setOf(auto& tuning, const TunedRanks& ranks) {
+  return std::ranges::find_if(tuning.sets, [&](const Tuning::Set& set) { return set.ranks == ranks; });
+}
+
 }  // namespace
 
 std::optional<TunedRanks> tunedRanks(const PlanRequest& r) {
@@ -107,15 +131,25 @@ void Tuning::put(Set set) {
   sets.push_back(std::move(set));
 }
 
+void Tuning::learn(const TunedRanks& ranks, const TunedWay& way) {
+  const auto found = setOf(*this, ranks);
+  Set set = found == sets.end() ? Set{ranks, {}, {}} : std::move(*found);
+  if (found != sets.end()) sets.erase(found);
+  std::erase_if(set.learned,
+                [&](const TunedWay& other) { return other.collective == way.collective && other.bytes == way.bytes; });
+  if (set.learned.size() == kMostLearned) set.learned.erase(set.learned.begin());
+  set.learned.push_back(way);
+  if (sets.size() == kMostLearnedSets) sets.erase(sets.begin());
+  sets.push_back(std::move(set));
+}
+
 std::string toText(const Tuning& tuning) {
   std::string out = cat("tutti-tuning ", Tuning::kVersion, "\n", machineLines(tuning.machine));
   for (const Tuning::Set& set : tuning.sets) {
     out += cat("ranks ", set.ranks.nRanks, " ", set.ranks.nHosts, " ", linkText(set.ranks.intra), " ",
                linkText(set.ranks.inter), " ", number(set.ranks.perCore), "\n");
-    for (const TunedWay& way : set.ways) {
-      out += cat("best ", collectiveKey(way.collective), " ", way.bytes, " ", way.algorithm, " ",
-                 protocolName(way.protocol), " ", number(way.us), way.joined ? " joined" : "", "\n");
-    }
+    for (const TunedWay& way : set.ways) out += cat("best ", wayText(way), "\n");
+    for (const TunedWay& way : set.learned) out += cat("learned ", wayText(way), "\n");
     for (const TunedSend& send : set.sends) {
       out += cat("send ", send.bytes, " ", protocolName(send.protocol), " ", number(send.us), "\n");
     }
@@ -131,7 +165,8 @@ Result<Tuning> parseTuning(std::string_view text) {
       parseKeptText(text, cat("tutti-tuning ", Tuning::kVersion), [&](std::string_view key, std::string_view rest) {
         if (isOfMachine(key)) return parseMachineLine(key, rest, &tuning.machine);
         if (key == "ranks") return parseRanks(rest, &tuning);
-        if (key == "best") return parseBest(rest, &tuning);
+        if (key == "best") return parseWay(rest, &tuning, &Tuning::Set::ways);
+        if (key == "learned") return parseWay(rest, &tuning, &Tuning::Set::learned);
         return key == "send" && parseSend(rest, &tuning);
       }));
   TUTTI_TRY(saysWhose(tuning.machine));
@@ -141,25 +176,27 @@ Result<Tuning> parseTuning(std::string_view text) {
 std::optional<TunedWay> tunedFor(const Tuning& tuning, const PlanRequest& r) {
   const size_t bytes = r.shape.bytes;
   const std::optional<TunedRanks> ranks = tunedRanks(r);
-  const auto set = std::ranges::find_if(tuning.sets, [&](const Tuning::Set& s) { return s.ranks == ranks; });
-  if (set == tuning.sets.end() || r.shape.uneven || bytes == 0) return std::nullopt;
+  if (!ranks || r.shape.uneven || bytes == 0) return std::nullopt;
+  const auto set = setOf(tuning, *ranks);
+  if (set == tuning.sets.end()) return std::nullopt;
+  if (auto learned = learnedFor(set->learned, r.shape.collective, bytes)) return learned;
   return nearest(set->ways, bytes, [&](const TunedWay& way) { return way.collective == r.shape.collective; });
 }
 
 std::optional<TunedSend> tunedSend(const Tuning& tuning, const TunedRanks& ranks, size_t bytes) {
-  const auto set = std::ranges::find_if(tuning.sets, [&](const Tuning::Set& s) { return s.ranks == ranks; });
+  const auto set = setOf(tuning, ranks);
   if (set == tuning.sets.end() || bytes == 0) return std::nullopt;
   return nearest(set->sends, bytes, [](const TunedSend&) { return true; });
 }
 
-std::string tuningPath(const MachineIdentity& machine) {
+std::string tuningPath(const MachineIdentity& machine, TuningFile file) {
   const std::string path = calibrationPath(machine);
-  return path.empty() ? "" : path + ".tuned";
+  return path.empty() ? "" : path + (file == TuningFile::Tuned ? ".tuned" : ".learned");
 }
 
-Tuning keptTuning(const MachineIdentity& machine) {
+Tuning tuningIn(const MachineIdentity& machine, TuningFile file) {
   const Tuning none{machine, {}};
-  const std::string path = tuningPath(machine);
+  const std::string path = tuningPath(machine, file);
   if (path.empty() || access(path.c_str(), F_OK) != 0) return none;
   const auto text = readKeptFile(path, "tuning", kMostTuningBytes);
   auto kept = text.ok() ? parseTuning(*text) : Result<Tuning>(text.status());
@@ -167,6 +204,33 @@ Tuning keptTuning(const MachineIdentity& machine) {
   TUTTI_WARN("plan", "tuning ", path, ": ", kept.ok() ? "is of another machine" : kept.status().text(),
              "; choices go by what links cost");
   return none;
+}
+
+Tuning keptTuning(const MachineIdentity& machine) {
+  Tuning kept = tuningIn(machine, TuningFile::Tuned);
+  for (Tuning::Set& set : tuningIn(machine, TuningFile::Learned).sets) {
+    const auto tuned = setOf(kept, set.ranks);
+    if (tuned == kept.sets.end()) {
+      kept.sets.push_back(std::move(set));
+    } else {
+      tuned->learned = std::move(set.learned);
+    }
+  }
+  return kept;
+}
+
+Status keepLearned(const MachineIdentity& machine, const TunedRanks& ranks, const std::vector<TunedWay>& ways) {
+  const std::string path = tuningPath(machine, TuningFile::Learned);
+  if (path.empty() || ways.empty()) return {};
+  Tuning kept = tuningIn(machine, TuningFile::Learned);
+  for (const TunedWay& way : ways) kept.learn(ranks, way);
+  return writeKeptFile(path, toText(kept));
+}
+
+Status forgetLearned(const MachineIdentity& machine, const TunedRanks& ranks) {
+  Tuning kept = tuningIn(machine, TuningFile::Learned);
+  if (std::erase_if(kept.sets, [&](const Tuning::Set& set) { return set.ranks == ranks; }) == 0) return {};
+  return writeKeptFile(tuningPath(machine, TuningFile::Learned), toText(kept));
 }
 
 }  // namespace tutti

@@ -1,7 +1,9 @@
-// What was fastest, as measured: the ways that tutti-tune found by running all of them.
+// What was fastest, as measured: the ways that tutti-tune found by running all of them, and those that jobs learned
+// from their own calls (src/plan/trials.hpp).
 //
 // Where there is such a figure for a call's ranks, collective and size, the planner takes it instead of what it expects
-// by running schedules.  Tuning is a value, kept beside the calibration; rank 0's is handed to all at init.  Its text:
+// by running schedules.  Tuning is a value, kept in two files beside the calibration; rank 0's is handed to all at
+// init. Its text:
 //
 //   tutti-tuning 1
 //   cpu Intel(R) Xeon(R) Processor @ 2.50GHz
@@ -10,6 +12,7 @@
 //   ranks 4 1 shm-processes - 2                   ranks, hosts, links inside and between hosts, ranks per core
 //   best allreduce 65536 twoshot slots 28.2       bytes of a vector or block, algorithm, protocol, microseconds, and
 //                                                 "joined" if chunks share messages
+//   learned allreduce 49152 ring slots 20.1       the same of a job's calls, for about this size
 //   send 65536 direct 3.2                         between two of these ranks, one way
 //   end
 #pragma once
@@ -63,6 +66,7 @@ struct Tuning {
     TunedRanks ranks;
     std::vector<TunedWay> ways;
     std::vector<TunedSend> sends;
+    std::vector<TunedWay> learned = {};  // the latest last
     bool operator==(const Set&) const = default;
   };
   MachineIdentity machine;
@@ -71,6 +75,10 @@ struct Tuning {
 
   /// Puts the set in the place of one for the same ranks.
   void put(Set set);
+  /// Puts a learned way in the place of one for the same collective and bytes.  Of too many the oldest go.
+  void learn(const TunedRanks& ranks, const TunedWay& way);
+  static constexpr size_t kMostLearned = 128;     // of a set
+  static constexpr size_t kMostLearnedSets = 32;  // those that learned last
 };
 
 std::string toText(const Tuning& tuning);
@@ -79,18 +87,29 @@ Result<Tuning> parseTuning(std::string_view text);
 /// Longer texts are refused unread.
 inline constexpr size_t kMostTuningBytes = 1 << 20;
 
-/// Of the sizes that were measured, the way of the nearest, and the time between the two nearest.  None: nothing was
-/// measured among such ranks for this collective; or the call is of a kind that was not measured (blocks of different
-/// sizes, no bytes).
+/// What was learned of about this size, else of the sizes that were measured the way of the nearest, and the time
+/// between the two nearest.  None: nothing was measured among such ranks for this collective; or the call is of a kind
+/// that was not measured (blocks of different sizes, no bytes).
 std::optional<TunedWay> tunedFor(const Tuning& tuning, const PlanRequest& request);
 
 /// Of the sizes that were measured among such ranks, the way of the nearest, and the time between the two nearest.
 /// None: nothing was measured.
 std::optional<TunedSend> tunedSend(const Tuning& tuning, const TunedRanks& ranks, size_t bytes);
 
-/// Beside the calibration: its path and ".tuned".  Empty: nowhere.
-std::string tuningPath(const MachineIdentity& machine);
-/// What is kept for this machine; empty if nothing is, and, after a warning, if the file is no good.
+// ---- In files.
+
+/// What of: tutti-tune's, or what jobs learned.
+enum class TuningFile : uint8_t { Tuned, Learned };
+/// Beside the calibration: its path and ".tuned" or ".learned".  Empty: nowhere.
+std::string tuningPath(const MachineIdentity& machine, TuningFile file = TuningFile::Tuned);
+/// What is kept for this machine in one file; empty if nothing is, and, after a warning, if the file is no good.
+Tuning tuningIn(const MachineIdentity& machine, TuningFile file);
+/// Both.
 Tuning keptTuning(const MachineIdentity& machine);
+/// Adds to what jobs learned before.  Of two jobs that do so at the same time, one may be forgotten.  Errors:
+/// SystemError.
+Status keepLearned(const MachineIdentity& machine, const TunedRanks& ranks, const std::vector<TunedWay>& ways);
+/// All ways of these ranks have been measured anew.  Errors: SystemError.
+Status forgetLearned(const MachineIdentity& machine, const TunedRanks& ranks);
 
 }  // namespace tutti

@@ -110,7 +110,7 @@ ROWS = {
                     Refused("telepathy", "inline, slots and direct")],
     "TUTTI_JOIN": [Hides("0", "chunks joined", also=EXPLAIN), Refused("maybe", "set 0")],
     # What is found, and when, tests/unit/comm sees: here the ways may be as fast as each other.
-    "TUTTI_LEARN": [Shows("1", "calls that are made often try several ways of the same bits$", also=DEBUG), Refused("3", "outside 0..2")],
+    "TUTTI_LEARN": [Hides("0", "calls that are made often try several ways of the same bits", also=DEBUG), Refused("3", "outside 0..2")],
     "TUTTI_TRANSPORTS": [Shows("self,tcp", r"\(tcp-local\)", also=EXPLAIN), Refused("self,pigeon", "known are")],
     "TUTTI_DEVICE": [Shows("cuda", "calls of CUDA ranks are carried out by", also=CUDA | {"TUTTI_DEVICE": ""}),
                      Refused("toaster", "auto, host or cuda")],

@@ -126,9 +126,11 @@ int tune(const Ranks& w, const Options& options, const std::vector<size_t>& size
     std::fprintf(stderr, "tutti-tune: TUTTI_CALIBRATION=off, or no folder HOME: nowhere to keep it\n");
     return 2;
   }
-  Tuning tuning = keptTuning(machine);
+  Tuning tuning = tuningIn(machine, TuningFile::Tuned);
   tuning.put(std::move(set));
-  if (const Status status = writeKeptFile(path, toText(tuning)); !status.ok()) {
+  Status status = writeKeptFile(path, toText(tuning));
+  if (status.ok()) status = forgetLearned(machine, *ranks);
+  if (!status.ok()) {
     std::fprintf(stderr, "tutti-tune: %s\n", sentence(status).c_str());
     return 1;
   }

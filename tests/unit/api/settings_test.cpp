@@ -149,7 +149,7 @@ TEST_CASE("a default is refused for what the environment is refused for, and may
       {"TUTTI_EXPLAIN", {"why", "0", "neither 0 nor 1"}},
       {"TUTTI_PLAN_DIR", {"/nonexistent/plans", "/usr", "plans"}},
       {"TUTTI_CALIBRATION", {nullptr, "off"}},
-      {"TUTTI_LEARN", {"3", "1", "outside 0..2"}},
+      {"TUTTI_LEARN", {"3", "0", "outside 0..2"}},
       {"TUTTI_LINK_PROBE", {"sometimes", "off", "auto, off, always"}},
       {"TUTTI_TOPO_FILE", {"/nonexistent/machine.xml", "node:1 l3:2", "cannot read"}},
       {"TUTTI_TOPO_CPUS", {"0-x", "0/1"}},

@@ -1,4 +1,5 @@
-// TUTTI_LEARN: whatever is tried, results are right, and, but for TUTTI_LEARN=2, have the same bits in every call.
+// TUTTI_LEARN: whatever is tried, results are right, and, but for TUTTI_LEARN=2, have the same bits in every call; what
+// was found is kept.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -7,6 +8,7 @@
 
 #include "src/comm/handle.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/temp_folder.hpp"
 #include "tests/support/variable.hpp"
 
 using namespace tutti;
@@ -138,11 +140,36 @@ TEST_CASE("ranks that make a call in a group or on a stream take the way that th
   CHECK(onRanks(3, mixedCalls) == "");
 }
 
-TEST_CASE("nothing is learned by default, nor where sums are to be reproducible") {
+TEST_CASE("calls teach by default, and nothing where it is switched off or sums are to be reproducible") {
   const auto learnsNothing = [](const Rank& r) { return std::string(learningOf(r) == nullptr ? "" : "it learns"); };
-  CHECK(onRanks(2, learnsNothing) == "");
-  const Variable learn("TUTTI_LEARN", "2");
+  CHECK(onRanks(2, learnsNothing) != "");
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.reproducible = 1;
   CHECK(onRanks(2, learnsNothing, &config) == "");
+  const Variable learn("TUTTI_LEARN", "0");
+  CHECK(onRanks(2, learnsNothing) == "");
+}
+
+TEST_CASE("what one job learned the next one takes at once") {
+  const TempFolder folder;
+  const Variable where("TUTTI_CALIBRATION", cat(folder.path(), "/figures"));
+  const Call call = callOf(Collective::AllGather, 300, tuttiFloat32);
+  const auto algorithm = [&](const Rank& r) { return std::string(r.comm->comm->planner().estimate(call)->algorithm); };
+  const auto finds = [&](const Rank& r) -> std::string {
+    // The slowest there is: nobody chooses it by cost.
+    TunedWay found{call.collective, 1200, "ring", Protocol::Slots, 1e-3};
+    RANK_CHECK(algorithm(r) != found.algorithm);
+    learningOf(r)->keep(found);
+    found.us *= 2;
+    learningOf(r)->keep(found);
+    return "";
+  };
+  REQUIRE(onRanks(5, finds) == "");
+  const Tuning kept = tuningIn(thisMachine(), TuningFile::Learned);
+  REQUIRE(kept.sets.size() == 1);
+  REQUIRE(kept.sets[0].learned.size() == 1);
+  CHECK(kept.sets[0].learned[0].us == 2e-3);
+  const auto takes = [&](const Rank& r) { return algorithm(r) == "ring" ? "" : algorithm(r); };
+  CHECK(onRanks(5, takes) == "");
+  CHECK(onRanks(4, takes) != "");  // other ranks than those that learned it
 }

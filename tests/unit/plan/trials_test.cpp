@@ -15,7 +15,7 @@ struct Ranks {
   using Times = std::function<int64_t(int rank, int way)>;
 
   explicit Ranks(int n, int ways, bool rooted = false, int64_t planNs = 0)
-      : trials(static_cast<size_t>(n), Trials(planNs)), nWays(ways), leaders(rooted) {}
+      : trials(static_cast<size_t>(n), Trials({.planNs = planNs})), nWays(ways), leaders(rooted) {}
 
   void prepare() {
     if (trials[0].wants() == Trials::Wants::Times) {
@@ -99,6 +99,19 @@ TEST_CASE("ways are planned once that costs little beside the calls") {
   }
 }
 
+TEST_CASE("times of small calls are compared once that costs little beside them") {
+  const auto callsBefore = [](double callNs) {
+    Trials trials({.planNs = 1'000'000, .callNs = callNs});
+    int64_t calls = 0;
+    for (; trials.wants() == Trials::Wants::Nothing; ++calls) CHECK(trials.take().way == 0);
+    return calls;
+  };
+  CHECK(callsBefore(100) == 100'000);
+  CHECK(callsBefore(100'000) == 100);
+  CHECK(callsBefore(1e9) == Trials::kFirstCalls);
+  CHECK(callsBefore(0) == Trials::kMostFirstCalls);
+}
+
 TEST_CASE("the first calls go by the planner's way, and where there is no other all do") {
   Ranks ranks(2, 5);
   for (int call = 0; call < Trials::kFirstCalls; ++call) CHECK(ranks.call([](int, int) { return 10; }) == 0);
@@ -124,7 +137,7 @@ TEST_CASE("single calls that something disturbed decide nothing") {
       const int64_t ns = kCosts[static_cast<size_t>(way)];
       return random() % 50 == 0 ? ns * 40 : ns + static_cast<int64_t>(random() % 50);
     };
-    for (int call = 0; call < 1000; ++call) ranks.call(disturbed);
+    for (int call = 0; call < 2000; ++call) ranks.call(disturbed);
     right += ranks.trials[0].taken() == 2;
   }
   CHECK(right > kRounds * 99 / 100);
@@ -136,6 +149,16 @@ TEST_CASE("ranks that come late wait for nobody, and their times count") {
   Ranks ranks(2, 2);
   for (int call = 0; call < 2000; ++call) ranks.call(times);
   CHECK(ranks.trials[0].taken() == 1);
+}
+
+TEST_CASE("a way that is fast for the rank that comes late alone is not taken") {
+  // Rank 0 comes late and finds in its slots by way 1 what rank 1 has put there, which waits all the longer.
+  const auto times = [](int rank, int way) {
+    return rank == 0 ? (way == 0 ? 16'000 : 11'500) : (way == 0 ? 17'000 : 36'000);
+  };
+  Ranks ranks(2, 2);
+  for (int call = 0; call < 2000; ++call) ranks.call(times);
+  CHECK(ranks.trials[0].taken() == 0);
 }
 
 TEST_CASE("where a root leaves early, the slowest rank counts") {

@@ -25,6 +25,7 @@ Tuning tunings() {
                {Collective::Broadcast, 1024, "scatterallgather", Protocol::Slots, 3, true}},
               {{4096, Protocol::Slots, 2}, {65536, Protocol::Direct, 8}}});
   tuning.put({{8, 2, "shm-threads", "tcp-remote", 1}, {}});
+  tuning.learn(tuning.sets[1].ranks, {Collective::AllGather, 100, "bruck", Protocol::Slots, 5, true});
   return tuning;
 }
 
@@ -50,11 +51,12 @@ TEST_CASE("tuning reads back what it printed, and refuses everything else with t
   REQUIRE(again.status().message() == "");
   CHECK(*again == tunings());
   for (const char* wrong :
-       {"best allreduce 8 ring slots 1", "ranks 4 1 shm-processes - 0", "ranks 4 1 Wire - 1", "ranks 4 1 - -",
-        "ranks 4 1 - - 1\nbest nothing 8 ring slots 1", "ranks 4 1 - - 1\nbest allreduce 8 ring slots nan",
-        "ranks 4 1 - - 1\nbest allreduce -8 ring slots 1", "ranks 4 1 - - 1\nbest allreduce 8 ring slots 1 alone",
-        "word", "send 8 direct 1", "ranks 4 1 - - 1\nsend 0 direct 1", "ranks 4 1 - - 1\nsend 8 direct",
-        "ranks 4 1 - - 1\nsend 8 magic 1", "ranks 4 1 - - 1\nsend 8 direct 0"}) {
+       {"best allreduce 8 ring slots 1", "learned allreduce 8 ring slots 1", "ranks 4 1 shm-processes - 0",
+        "ranks 4 1 Wire - 1", "ranks 4 1 - -", "ranks 4 1 - - 1\nbest nothing 8 ring slots 1",
+        "ranks 4 1 - - 1\nbest allreduce 8 ring slots nan", "ranks 4 1 - - 1\nbest allreduce -8 ring slots 1",
+        "ranks 4 1 - - 1\nbest allreduce 8 ring slots 1 alone", "word", "send 8 direct 1",
+        "ranks 4 1 - - 1\nsend 0 direct 1", "ranks 4 1 - - 1\nsend 8 direct", "ranks 4 1 - - 1\nsend 8 magic 1",
+        "ranks 4 1 - - 1\nsend 8 direct 0"}) {
     CAPTURE(wrong);
     const auto refused = parseTuning(cat("tutti-tuning 1\n", machineLines(kTunedMachine), wrong, "\nend\n"));
     CHECK(refused.status().message().find("is not understood") != std::string::npos);
@@ -69,6 +71,40 @@ TEST_CASE("a set replaces the one for the same ranks") {
   tuning.put({kFour, {{Collective::AllReduce, 8, "tree", Protocol::Inline, 1}}});
   REQUIRE(tuning.sets.size() == 2);
   CHECK(tuning.sets.back().ways.size() == 1);
+}
+
+TEST_CASE("what jobs learned holds for about its size, before what was tuned") {
+  Tuning tuning = tunings();
+  const auto at = [&](size_t bytes) { return tunedFor(tuning, request(Collective::AllReduce, bytes)).value(); };
+  tuning.learn(kFour, {Collective::AllReduce, 2000, "twoshot", Protocol::Slots, 7});
+  CHECK(at(2000).us == 7);
+  for (const size_t bytes : {1700, 2400}) CHECK(at(bytes).algorithm == "twoshot");
+  for (const size_t bytes : {1024, 2600, 16384}) CHECK(at(bytes).algorithm != "twoshot");
+  tuning.learn(kFour, {Collective::AllReduce, 2000, "ring", Protocol::Direct, 6});
+  CHECK(at(2000).us == 6);
+  CHECK(tuning.sets.back().learned.size() == 1);
+  CHECK(tuning.sets.back().ways.size() == 3);  // as they were
+  CHECK(!tunedFor(tuning, request(Collective::AllGather, 100)));
+  tuning.learn(kFour, {Collective::AllGather, 100, "ring", Protocol::Slots, 1});
+  CHECK(tunedFor(tuning, request(Collective::AllGather, 90))->us == 1);
+  CHECK(!tunedFor(tuning, request(Collective::AllGather, 1000)));
+}
+
+TEST_CASE("of what was learned the latest stays") {
+  Tuning tuning{kTunedMachine, {}};
+  for (size_t i = 1; i <= Tuning::kMostLearned + 5; ++i)
+    tuning.learn(kFour, {Collective::Reduce, i, "ring", Protocol::Slots, 1});
+  REQUIRE(tuning.sets[0].learned.size() == Tuning::kMostLearned);
+  CHECK(tuning.sets[0].learned.front().bytes == 6);
+  for (int n = 5; n < 5 + static_cast<int>(Tuning::kMostLearnedSets); ++n)
+    tuning.learn({n, 1, "shm-processes", "", 1}, {Collective::Reduce, 8, "ring", Protocol::Slots, 1});
+  CHECK(tuning.sets.size() == Tuning::kMostLearnedSets);
+  CHECK(tuning.sets.front().ranks.nRanks == 5);
+  for (Tuning::Set& set : tuning.sets) {
+    for (size_t i = 0; i < Tuning::kMostLearned; ++i)
+      set.learned.push_back({Collective::AllReduce, SIZE_MAX - i, "scatterallgather", Protocol::Direct, 1.0 / 3, true});
+  }
+  CHECK(toText(tuning).size() <= kMostTuningBytes);  // even twice as many can be read back
 }
 
 TEST_CASE("the nearest size decides, and times lie on a line between two") {
@@ -169,6 +205,23 @@ TEST_CASE("tuning is kept beside the calibration; what is no good is done withou
   CHECK(tuningPath(kTunedMachine) == cat(folder.path(), "/figures.tuned"));
   CHECK(keptTuning(kTunedMachine).sets.empty());
   REQUIRE(writeKeptFile(tuningPath(kTunedMachine), toText(tunings())).ok());
+  CHECK(keptTuning(kTunedMachine) == tunings());
+  const TunedWay learned{Collective::AllToAll, 4096, "bruck4", Protocol::Slots, 2.5};
+  REQUIRE(keepLearned(kTunedMachine, kFour, {learned}).ok());
+  CHECK(tuningPath(kTunedMachine, TuningFile::Learned) == cat(folder.path(), "/figures.learned"));
+  CHECK(tuningIn(kTunedMachine, TuningFile::Tuned) == tunings());
+  const TunedWay another{Collective::AllToAll, 64, "direct", Protocol::Slots, 1};
+  REQUIRE(keepLearned(kTunedMachine, kFour, {another}).ok());
+  REQUIRE(keepLearned(kTunedMachine, {3, 1, "shm-processes", "", 1.5}, {another}).ok());
+  const Tuning both = keptTuning(kTunedMachine);
+  REQUIRE(both.sets.size() == 3);
+  CHECK(both.sets[0].learned == std::vector{learned, another});
+  CHECK(both.sets[0].ways == tunings().sets[0].ways);
+  CHECK(both.sets[2].learned == std::vector{another});
+  REQUIRE(forgetLearned(kTunedMachine, kFour).ok());
+  CHECK(keptTuning(kTunedMachine).sets[0].learned.empty());
+  CHECK(keptTuning(kTunedMachine).sets[2].learned == std::vector{another});
+  REQUIRE(writeKeptFile(tuningPath(kTunedMachine, TuningFile::Learned), "nonsense").ok());
   CHECK(keptTuning(kTunedMachine) == tunings());
   CHECK(keptTuning({"another cpu", 8, "test"}).sets.empty());
   REQUIRE(writeKeptFile(tuningPath(kTunedMachine), "nonsense").ok());
