@@ -33,6 +33,8 @@ inline constexpr uint32_t kKindControl = 30;
 Fingerprint makeFingerprint(const CallParts& parts);
 /// One of sequence 0 with another sequence.
 inline Fingerprint withSequence(const Fingerprint& f, uint64_t sequence) { return {f.head | sequence << 40, f.count}; }
+/// The same call with the next sequence.
+inline Fingerprint nextOf(const Fingerprint& f) { return {f.head + (uint64_t{1} << 40), f.count}; }
 CallParts partsOf(const Fingerprint& fingerprint);
 /// "AllReduce number 17 (count 1024, float, sum)" for error sentences.
 std::string describeCall(const Fingerprint& fingerprint);

@@ -47,7 +47,18 @@ constexpr size_t kSlotBytes = 64 << 10;
 constexpr int kMessages = 48;
 constexpr int kEndless = 1 << 30;
 constexpr std::array<size_t, 6> kSizes = {8, 200, 0, 3000, 40'000, kSlotBytes};
-size_t sizeOf(int message) { return kSizes[static_cast<size_t>(message) % kSizes.size()]; }
+
+/// What a side sends: messages of all kinds, or messages alike of so many bytes, which go without their headers.
+struct Traffic {
+  bool posts = false;
+  int messages = kMessages;
+  size_t alike = 0;
+  size_t sizeOf(int message) const { return alike > 0 ? alike : kSizes[static_cast<size_t>(message) % kSizes.size()]; }
+  Fingerprint callOf(int message) const {
+    const auto number = static_cast<uint32_t>(message);
+    return alike > 0 ? makeFingerprint({.sequence = number, .count = 1}) : callNumber(number);
+  }
+};
 std::byte contentOf(int rank, int message, size_t at) {
   return static_cast<std::byte>(rank * 101 + message * 7 + static_cast<int>(at % 251));
 }
@@ -55,8 +66,8 @@ std::byte contentOf(int rank, int message, size_t at) {
 /// One rank of two: sends all its messages, receives all its peer's, and says what is wrong.
 class Side {
  public:
-  Side(int rank, Transport& transport, std::unique_ptr<Endpoint> endpoint, bool posts, int messages)
-      : rank_(rank), posts_(posts), messages_(messages), endpoint_(std::move(endpoint)) {
+  Side(int rank, Transport& transport, std::unique_ptr<Endpoint> endpoint, const Traffic& traffic)
+      : rank_(rank), traffic_(traffic), endpoint_(std::move(endpoint)) {
     const auto keep = [&](std::vector<std::byte>& memory) {
       auto kept = transport.registerMemory({MemoryKind::Host, -1, memory.data(), memory.size()});
       REQUIRE(kept.status().message() == "");
@@ -69,26 +80,27 @@ class Side {
   }
   /// True when all is there.
   Result<bool> step() {
-    if (sent_ < messages_) {
+    if (sent_ < traffic_.messages) {
       TUTTI_ASSIGN(const bool gone, send());
       if (gone) ++sent_;
     }
-    if (received_ < messages_) {
+    if (received_ < traffic_.messages) {
       TUTTI_ASSIGN(const bool came, receive());
       if (came) ++received_;
     }
-    return sent_ == messages_ && received_ == messages_;
+    return sent_ == traffic_.messages && received_ == traffic_.messages;
   }
   int received() const { return received_; }
 
  private:
   Result<bool> send() {
-    const size_t bytes = sizeOf(sent_);
+    const size_t bytes = traffic_.sizeOf(sent_);
+    const Fingerprint call = traffic_.callOf(sent_);
     if (going_ == 0)
       for (size_t i = 0; i < bytes; ++i) out_[i] = contentOf(rank_, sent_, i);
-    if (!posts_) return endpoint_->send(out_.data(), bytes, callNumber(static_cast<uint32_t>(sent_)));
+    if (!traffic_.posts) return endpoint_->send(out_.data(), bytes, call);
     if (going_ == 0) {
-      TUTTI_ASSIGN(going_, endpoint_->postSend(out_.data(), bytes, callNumber(static_cast<uint32_t>(sent_))));
+      TUTTI_ASSIGN(going_, endpoint_->postSend(out_.data(), bytes, call));
       if (going_ == 0) return false;
     }
     TUTTI_ASSIGN(const bool done, endpoint_->test(going_));
@@ -96,12 +108,12 @@ class Side {
     return done;
   }
   Result<bool> receive() {
-    const Expect expect{sizeOf(received_), callNumber(static_cast<uint32_t>(received_))};
-    if (posts_ && coming_ == 0) {
+    const Expect expect{traffic_.sizeOf(received_), traffic_.callOf(received_)};
+    if (traffic_.posts && coming_ == 0) {
       TUTTI_ASSIGN(coming_, endpoint_->postReceive(in_.data(), expect));
       if (coming_ == 0) return false;
     }
-    TUTTI_ASSIGN(const bool came, posts_ ? endpoint_->test(coming_) : endpoint_->receive(in_.data(), expect));
+    TUTTI_ASSIGN(const bool came, traffic_.posts ? endpoint_->test(coming_) : endpoint_->receive(in_.data(), expect));
     if (!came) return false;
     coming_ = 0;
     for (size_t i = 0; i < expect.bytes; ++i) {
@@ -113,8 +125,7 @@ class Side {
   }
 
   const int rank_;
-  const bool posts_;
-  const int messages_;
+  const Traffic traffic_;
   std::vector<std::byte> out_, in_;
   std::vector<std::unique_ptr<MemoryRegistration>> kept_;
   std::unique_ptr<Endpoint> endpoint_;
@@ -128,13 +139,13 @@ struct Ways {
 
 class World {
  public:
-  World(const Ways& ways, bool posts, int messages = kMessages) {
+  World(const Ways& ways, const Traffic& traffic) {
     transports_[0] = std::make_unique<VerbsTransport>(views_[0], 0, ways.first);
     transports_[1] = std::make_unique<VerbsTransport>(views_[1], 1, ways.second);
     Result<Pair> pair = connectBoth(transports_, 0);
     REQUIRE(pair.status().message() == "");
-    sides_[0] = std::make_unique<Side>(0, *transports_[0], std::move(pair->a), posts, messages);
-    sides_[1] = std::make_unique<Side>(1, *transports_[1], std::move(pair->b), posts, messages);
+    sides_[0] = std::make_unique<Side>(0, *transports_[0], std::move(pair->a), traffic);
+    sides_[1] = std::make_unique<Side>(1, *transports_[1], std::move(pair->b), traffic);
   }
   /// Until both have all, or `until` says so; the first complaint, "" if there is none.
   template <class Until>
@@ -193,12 +204,106 @@ TEST_CASE("one of two rails fails at any operation, in any way: nothing is lost,
   for (const unsigned after : {0U, 1U, 2U, 5U, 9U, 14U, 30U, 61U}) {
     CAPTURE(after);
     Faults faults;
-    World world({with(row.first, 2, row.queuePairs), with(row.second, 2, row.queuePairs)}, posts);
+    World world({with(row.first, 2, row.queuePairs), with(row.second, 2, row.queuePairs)}, {.posts = posts});
     if (fault == Fault::PortDown) {
       REQUIRE(world.run([&] { return world.received(0) >= static_cast<int>(after) / 2; }) == "");
     }
     faults(row.fails, fault, after);
     CHECK(world.run() == "");
+  }
+}
+
+TEST_CASE("messages without headers come once each, in order, when a rail of theirs fails") {
+  NEEDS_FAKE();
+  const char* const fails = GENERATE(as<const char*>{}, "fake_0", "fake_3");
+  const Fault fault = GENERATE(Fault::Lost, Fault::Unacknowledged, Fault::PortDown);
+  // Of 4 KiB all by the first rail, of 20 KiB by turns.
+  const Traffic traffic =
+      GENERATE(values<Traffic>({{.alike = 4096}, {.posts = true, .alike = 4096}, {.alike = 20'480}}));
+  CAPTURE(fails, static_cast<int>(fault), traffic.posts, traffic.alike);
+  for (const unsigned after : {0U, 1U, 2U, 5U, 14U, 30U, 61U}) {
+    CAPTURE(after);
+    Faults faults;
+    World world({with("=fake_0,fake_1", 2), with("=fake_2,fake_3", 2)}, traffic);
+    if (fault == Fault::PortDown) {
+      REQUIRE(world.run([&] { return world.received(0) >= static_cast<int>(after) / 2; }) == "");
+    }
+    faults(fails, fault, after);
+    CHECK(world.run() == "");
+  }
+}
+
+TEST_CASE("a message like the one before goes without its header where that would take a packet") {
+  NEEDS_FAKE();
+  LoopbackStreams streams(AF_INET, 0);
+  LoopbackStreams::Of views[2] = {{streams, 0}, {streams, 1}};
+  std::unique_ptr<Transport> transports[2];
+  transports[0] = std::make_unique<VerbsTransport>(views[0], 0, with("=fake_0", 1));
+  transports[1] = std::make_unique<VerbsTransport>(views[1], 1, with("=fake_2", 1));
+  Result<Pair> pair = connectBoth(transports, 0);
+  REQUIRE(pair.status().message() == "");
+  const Fingerprint call = makeFingerprint({.sequence = 0xffffff, .root = 3, .count = 5}), next = nextOf(call);
+  const Fingerprint other = makeFingerprint({.sequence = 0xffffff, .root = 3, .count = 6});
+  struct Row {
+    size_t bytes;
+    Fingerprint call;
+    bool bare;
+  };
+  std::byte content{0};
+  // Three times, so that every kind comes to slots that held another.
+  for (int round = 0; round < 3; ++round) {
+    for (const Row& row : {Row{4096, call, false},
+                           {4096, call, true},
+                           {4096, next, true},
+                           {4096, next, true},
+                           {4096, next, true},
+                           {4096, next, true},
+                           {4096, call, false},
+                           {4096, other, false},
+                           {4088, other, false},
+                           {4088, other, true},
+                           {4056, other, false},
+                           {4056, other, false},
+                           {0, other, false},
+                           {0, other, false},
+                           {kSlotBytes, other, false},
+                           {kSlotBytes, other, true}}) {
+      CAPTURE(round, row.bytes, row.bare, describeCall(row.call));
+      const std::vector<std::byte> out(row.bytes, content = static_cast<std::byte>(static_cast<int>(content) + 1));
+      std::vector<std::byte> in(row.bytes);
+      REQUIRE_FALSE(pair->second().pending());
+      REQUIRE_FALSE(*pair->second().receive(in.data(), {row.bytes, row.call}));
+      const unsigned long before = carried("fake_0");
+      REQUIRE(*pair->first().send(out.data(), out.size(), row.call));
+      CHECK(carried("fake_0") - before == row.bytes + (row.bare ? 0 : verbs::kHeaderBytes));
+      transports[1]->progress();
+      CHECK(pair->second().pending() == row.call);
+      REQUIRE(*pair->second().receive(in.data(), {row.bytes, row.call}));
+      CHECK(in == out);
+    }
+  }
+}
+
+TEST_CASE("messages without headers release those of the other direction") {
+  NEEDS_FAKE();
+  LoopbackStreams streams(AF_INET, 0);
+  LoopbackStreams::Of views[2] = {{streams, 0}, {streams, 1}};
+  std::unique_ptr<Transport> transports[2];
+  transports[0] = std::make_unique<VerbsTransport>(views[0], 0, with("=fake_0", 1));
+  transports[1] = std::make_unique<VerbsTransport>(views[1], 1, with("=fake_2", 1));
+  Result<Pair> pair = connectBoth(transports, 0);
+  REQUIRE(pair.status().message() == "");
+  std::vector<std::byte> memory(4096);
+  for (uint32_t number = 1; number < 40; ++number) {
+    const Fingerprint call = makeFingerprint({.sequence = number, .count = 1});
+    for (Endpoint* end : {&pair->first(), &pair->second()}) {
+      Endpoint& peer = end == &pair->first() ? pair->second() : pair->first();
+      const unsigned long before = carried("fake_0") + carried("fake_2");
+      REQUIRE(*end->send(memory.data(), memory.size(), call));
+      const bool bare = carried("fake_0") + carried("fake_2") - before == memory.size();
+      CHECK(bare == (number > 1));
+      REQUIRE(*peer.receive(memory.data(), {memory.size(), call}));
+    }
   }
 }
 
@@ -208,7 +313,7 @@ TEST_CASE("of three rails two fail, one after the other, and the third carries e
   for (const unsigned after : {0U, 3U, 10U}) {
     CAPTURE(posts, after);
     Faults faults;
-    World world({with("=fake_0,fake_1,fake_2", 3, 2), with("=fake_0,fake_1,fake_2", 3, 2)}, posts);
+    World world({with("=fake_0,fake_1,fake_2", 3, 2), with("=fake_0,fake_1,fake_2", 3, 2)}, {.posts = posts});
     faults("fake_0", Fault::Unacknowledged, after);
     faults("fake_2", Fault::Lost, 2 * after);
     CHECK(world.run() == "");
@@ -229,7 +334,8 @@ TEST_CASE("a rail that comes back carries its part again, and the whole when the
   if (!test::kThorough && posts != (row.queuePairs == 2)) return;
   CAPTURE(row.fails, row.queuePairs, static_cast<int>(fault), posts);
   Faults faults;
-  World world({with("=fake_0,fake_1", 2, row.queuePairs), with("=fake_2,fake_3", 2, row.queuePairs)}, posts, kEndless);
+  World world({with("=fake_0,fake_1", 2, row.queuePairs), with("=fake_2,fake_3", 2, row.queuePairs)},
+              {.posts = posts, .messages = kEndless});
   const auto receive = [&](int more) {
     const int all = world.received(0) + more;
     return world.run([&] { return world.received(0) >= all; });
@@ -260,7 +366,7 @@ TEST_CASE("a rail that comes back carries its part again, and the whole when the
 TEST_CASE("when the last rail fails, too, a rank says which and why") {
   NEEDS_FAKE();
   Faults faults;
-  World world({with("=fake_0,fake_1", 2), with("=fake_2,fake_3", 2)}, false);
+  World world({with("=fake_0,fake_1", 2), with("=fake_2,fake_3", 2)}, {});
   REQUIRE(world.run([&] { return world.received(0) >= 5; }) == "");
   faults("fake_1", Fault::PortDown, 0);
   REQUIRE(world.run([&] { return world.received(0) >= 20; }) == "");

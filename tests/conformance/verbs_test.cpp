@@ -206,6 +206,64 @@ TEST_CASE("the low bits of a counter give the whole one, and none beyond what ma
   CHECK(verbs::widen(static_cast<uint32_t>(wrap + 2) & verbs::kCounterBits, wrap, 4) == wrap + 2);
 }
 
+TEST_CASE("a bare message's header follows from the one before and 32 bits, or travels") {
+  const verbs::Header before{.call = makeFingerprint({.sequence = 0xffffff, .op = 2, .count = 9}),
+                             .check = 77,
+                             .bytes = 8192,
+                             .released = verbs::kCounterBits,
+                             .silent = 1,
+                             .number = 0xffffffff};
+  verbs::Header like = before;
+  like.check = 0;
+  like.silent = 0;
+  like.number = 0;
+  struct Row {
+    const char* differs;
+    void (*change)(verbs::Header&);
+    bool bare;
+  };
+  for (const Row& row : {Row{"nothing", [](verbs::Header&) {}, true},
+                         {"next call", [](verbs::Header& h) { h.call = nextOf(h.call); }, true},
+                         {"released", [](verbs::Header& h) { h.released = 2; }, true},
+                         {"much released", [](verbs::Header& h) { h.released = 3; }, false},
+                         {"less released", [](verbs::Header& h) { --h.released; }, false},
+                         {"call after the next", [](verbs::Header& h) { h.call = nextOf(nextOf(h.call)); }, false},
+                         {"count", [](verbs::Header& h) { ++h.call.count; }, false},
+                         {"kind of call", [](verbs::Header& h) { ++h.call.head; }, false},
+                         {"bytes", [](verbs::Header& h) { h.bytes = 4096; }, false},
+                         {"pieces", [](verbs::Header& h) { h.pieces = 2; }, false},
+                         {"lent", [](verbs::Header& h) { h.lent = 1; }, false},
+                         {"awake", [](verbs::Header& h) { h.awake = 1; }, false},
+                         {"number", [](verbs::Header& h) { ++h.number; }, false}}) {
+    CAPTURE(row.differs);
+    verbs::Header header = like;
+    row.change(header);
+    const std::optional<uint32_t> word = verbs::bareWord(before, header);
+    REQUIRE(word.has_value() == row.bare);
+    if (!word) continue;
+    CHECK(verbs::isBare(*word));
+    CHECK(verbs::bareHeader(before, *word) == header);
+  }
+  for (const uint32_t word : {verbs::pieceWord(5, 63), verbs::pieceWord(0, 0), verbs::lostRailWord(3, 7, ~uint64_t{0}),
+                              verbs::kSleeps | verbs::kCounterBits, verbs::kCounterBits}) {
+    CAPTURE(word);
+    CHECK_FALSE(verbs::isBare(word));
+  }
+}
+
+TEST_CASE("a header takes a packet where the payload nearly fills its last one") {
+  constexpr size_t kLeast = 4096 - verbs::kHeaderBytes + 1;
+  for (const size_t packets : {size_t{0}, size_t{1}, size_t{31}}) {
+    const size_t begin = packets * 4096;
+    CHECK_FALSE(verbs::takesPacket(begin + 1, 4096));
+    CHECK_FALSE(verbs::takesPacket(begin + kLeast - 1, 4096));
+    CHECK(verbs::takesPacket(begin + kLeast, 4096));
+    CHECK(verbs::takesPacket(begin + 4096, 4096));
+  }
+  CHECK_FALSE(verbs::takesPacket(0, 4096));
+  CHECK(verbs::takesPacket(1024, 1024));
+}
+
 TEST_CASE("ends that are not set alike refuse each other by the variable's name") {
   verbs::ConnectionCard mine, theirs;
   CHECK(verbs::checkCard(mine, theirs, 3).ok());

@@ -87,6 +87,15 @@ class Peer final : private QueuePair::Owner {
       write(at, kHeaderBytes + bytes, pieceWord(number_ + 1, piece), piece);
     ++number_;
   }
+  /// Without a header, whatever came before.
+  void sendBare(Input* input, size_t stride) {
+    const size_t bytes = input->byte();
+    const uint32_t odd = input->byte() < 32 ? input->byte() : 0;
+    const uint32_t differs = input->byte() % 8u << kPieceShift;
+    write(theirs_.memory + number_ % 4 * stride + kHeaderBytes, bytes,
+          kBare | differs | ((static_cast<uint32_t>(number_ + 1) + odd) & kCounterBits), input->byte());
+    ++number_;
+  }
   void write(uint64_t to, size_t bytes, uint32_t word, size_t which) {
     QueuePair& by = *pairs_[which % pairs_.size()];
     completions_->poll();
@@ -138,7 +147,7 @@ void use(EndpointUse* rank, Input* input, Peer* peer, Fd* stream) {
       case 11:
         if (what > 240) stream->reset();
         break;
-      case 12:
+      case 12: peer->sendBare(input, kStride); break;
       case 13:
       case 14:
       case 15: peer->send(input, kStride); break;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
@@ -44,6 +45,7 @@ Connection::Connection(int peer, std::shared_ptr<Completions> completions, Fd st
       completions_(std::move(completions)),
       stream_(std::move(stream)),
       arrivals_(slots),
+      bareWords_(slots),
       sentBySlot_(slots),
       fetches_(slots) {
   card_.slots = slots;
@@ -112,6 +114,7 @@ Status Connection::connect(const ConnectionCard& theirs, const Options& options)
     QueuePair& own = *pairs_[k];
     TUTTI_TRY(own.connect(card_, theirs, theirs.rail[own.rail()].queuePairs[k / rails_], options));
   }
+  mtuBytes_ = mtuBytes(card_, theirs);
   connected_ = true;
   for (uint32_t rail = 0; rail < rails_; ++rail) {
     if (completions_->isDown(rail)) failed(rail, "the port is down");
@@ -191,15 +194,19 @@ void Connection::fetched(uint32_t mark) { --fetches_[mark % slots()].underWay; }
 void Connection::came(uint32_t word) {
   if ((word & kMessageCame) == 0) {
     if ((word & kRailLost) != 0) return peerLost(word);
-    if ((word & kSleeps) == 0) return released(word & kCounterBits);
-    asleepAfter_ = nearest(word & kCounterBits, arrived_);
-    return;
+    if ((word & kSleeps) != 0) {
+      asleepAfter_ = nearest(word & kCounterBits, arrived_);
+      return;
+    }
+    if (!isBare(word)) return released(word & kCounterBits);
   }
-  const Arrivals::Told told = arrivals_.tell(word & kCounterBits, pieceOf(word));
+  const bool bare = isBare(word);
+  const Arrivals::Told told = arrivals_.tell(word & kCounterBits, bare ? 0 : pieceOf(word));
   if (told == Arrivals::Told::Odd || (told == Arrivals::Told::Again && !hasLost_)) {
     return fail(
         remoteError(ErrorCode::Malformed, "rank ", peer_, " over verbs: a message is missing, or has come twice"));
   }
+  if (bare && told == Arrivals::Told::New) bareWords_[(nearest(word & kCounterBits, confirmed()) - 1) % slots()] = word;
   while (confirm()) {
   }
 }
@@ -207,18 +214,37 @@ void Connection::came(uint32_t word) {
 bool Connection::confirm() {
   const uint64_t message = confirmed();
   if (!arrivals_.hasHeader()) return false;
+  const uint32_t bare = std::exchange(bareWords_[message % slots()], 0);
+  if (bare != 0 && message == arrived_) keepHeader(message, bareHeader(lastArrived_, bare));
   const Arrivals::Whole whole = arrivals_.countIfWhole(header(message).pieces);
   if (whole == Arrivals::Whole::Odd)
     fail(remoteError(ErrorCode::Malformed, "rank ", peer_, " over verbs: a message has pieces of others"));
   if (whole != Arrivals::Whole::Yes) return false;
-  if (message == arrived_) note(header(message), arrived_++);
+  if (message == arrived_) note(header(message));
   return true;
 }
 
 /// The next message has come: what its header says beside.
-void Connection::note(const Header& header, uint64_t message) {
-  released(header.released);
-  awakeSince_ = header.awake != 0 ? message + 1 : 0;
+void Connection::note(const Header& header) {
+  lastArrived_ = header;
+  ++arrived_;
+  released(lastArrived_.released);
+  awakeSince_ = lastArrived_.awake != 0 ? arrived_ : 0;
+}
+
+/// Of a bare message, into its slot, where all look for it: other threads from the number on, as pending() does.
+void Connection::keepHeader(uint64_t message, const Header& header) {
+  auto& there = const_cast<Header&>(this->header(message));
+  std::atomic_ref(there.call.head).store(header.call.head, std::memory_order_relaxed);
+  std::atomic_ref(there.call.count).store(header.call.count, std::memory_order_relaxed);
+  there.check = header.check;
+  there.bytes = header.bytes;
+  there.released = header.released;
+  there.pieces = header.pieces;
+  there.lent = header.lent;
+  there.silent = header.silent;
+  there.awake = header.awake;
+  std::atomic_ref(there.number).store(header.number, std::memory_order_release);
 }
 
 // The slot still has the message before, parts of both, or the next one.
@@ -231,7 +257,7 @@ bool Connection::isInSlot() {
   const size_t bytes = payloadBytes(seen);
   if (!isFoundInSlot(bytes) || bytes > slotBytes() || checkOf(seen, payload(arrived_), bytes) != seen.check)
     return false;
-  note(seen, arrived_++);
+  note(seen);
   if (seen.silent != 0) came(pieceWord(arrived_, 0));
   return true;
 }
@@ -277,9 +303,13 @@ Status Connection::put(uint64_t message, Header header, const std::byte* data, s
   saidAwake_ = saidAwake_ || header.awake != 0;
   QueuePair& first = *pairs_[0];
   const bool isInline = sent.bytes <= first.inlineBytes();
+  const bool mayGoBare = !isInline && sent.over.count == 1 && takesPacket(bytes, mtuBytes_);
+  const std::optional<uint32_t> bare = mayGoBare ? bareWord(lastSent_, header) : std::nullopt;
+  if (bare) header.silent = 0;
+  lastSent_ = header;
   const bool isStaged = !isInline || rails_ > 1 || theirs_.readsStaged != 0;
   const bool copies = isStaged && bytes > 0 && data != staging(message);
-  if (bytes <= kMostCheckedBytes) {
+  if (bytes <= kMostCheckedBytes && !bare) {
     header.check = copies ? checkOfCopied(header, data, bytes, staging(message)) : checkOf(header, data, bytes);
   } else if (copies) {
     std::memcpy(staging(message), data, bytes);
@@ -293,6 +323,8 @@ Status Connection::put(uint64_t message, Header header, const std::byte* data, s
     const auto word = header.silent != 0 ? std::nullopt : std::optional(pieceWord(sent_, 0));
     const Status status = first.write(pieces, place(message, first.rail()), word);
     if (!status.ok()) failed(first.rail(), status.message());
+  } else if (bare) {
+    putBare(message, *bare);
   } else {
     for (uint32_t piece = 0; piece < sent.over.count; ++piece) putPiece(message, piece);
   }
@@ -309,16 +341,24 @@ void Connection::tellOfSleep() {
 }
 
 void Connection::putPiece(uint64_t message, uint32_t piece) {
-  Sent& sent = sentBySlot_[message % slots()];
-  QueuePair& by = pair(sent.over.first + piece);
-  const size_t begin = beginOf(piece, sent.over.count, sent.bytes);
-  const QueuePair::Piece part{staged(message) + begin, beginOf(piece + 1, sent.over.count, sent.bytes) - begin,
-                              memory_->keys().local[by.rail()]};
+  const Sent& sent = sentBySlot_[message % slots()];
+  const auto [first, count] = sent.over;
+  const bool silent = count == 1 && reinterpret_cast<const Header*>(staged(message))->silent != 0;
+  putBytes(message, pair(first + piece), beginOf(piece, count, sent.bytes), beginOf(piece + 1, count, sent.bytes),
+           silent ? std::nullopt : std::optional(pieceWord(message + 1, piece)));
+}
+
+// Its header is staged as well: it goes along if the message has to be sent again.
+void Connection::putBare(uint64_t message, uint32_t word) {
+  const Sent& sent = sentBySlot_[message % slots()];
+  putBytes(message, pair(sent.over.first), kHeaderBytes, sent.bytes, word);
+}
+
+void Connection::putBytes(uint64_t message, QueuePair& by, size_t begin, size_t end, std::optional<uint32_t> word) {
+  const QueuePair::Piece part{staged(message) + begin, end - begin, memory_->keys().local[by.rail()]};
   QueuePair::Place to = place(message, by.rail());
   to.address += begin;
-  sent.rails |= 1U << by.rail();
-  const bool silent = sent.over.count == 1 && reinterpret_cast<const Header*>(staged(message))->silent != 0;
-  const auto word = silent ? std::nullopt : std::optional(pieceWord(message + 1, piece));
+  sentBySlot_[message % slots()].rails |= 1U << by.rail();
   const Status status = by.write({&part, 1}, to, word);
   if (!status.ok()) failed(by.rail(), status.message());
 }

@@ -22,6 +22,9 @@ namespace tutti::verbs {
 /// anything that completes, until it says that it goes to sleep.  One that is under way then is found when that sleep
 /// ends, a millisecond later at most.
 ///
+/// A message whose header would take a packet more goes bare, without it, where the receiver can tell the header from
+/// that of the message before and the 32 bits.  It always completes.  The receiver puts the header into the slot.
+///
 /// The first queue pair carries what is small.  Larger messages take turns among all of them, or go in pieces by
 /// several: over all rails, and where options say so over all queue pairs.  Each piece tells the message's number, so
 /// messages count as arrived in their order, whatever the order of the pieces.
@@ -84,6 +87,8 @@ class Connection final : private QueuePair::Owner {
   bool has(uint64_t message) { return message < arrived_ || (message == arrived_ && isInSlot()); }
   /// Whether the next message, of so many bytes, is found in its slot, whatever completes.
   bool isFoundInSlot(size_t bytes) const { return bytes <= kMostCheckedBytes && slots() >= kLeastSlotsToLookAt; }
+  /// Whether a message of so many bytes may come bare, so that only what completes tells of it.
+  bool mayComeBare(size_t bytes) const { return takesPacket(bytes, mtuBytes_); }
   /// Messages that have come, as far as what completed tells.
   uint64_t confirmed() const { return arrivals_.complete(); }
   /// Of a message that has come, or may have: its number says so.  Any thread.  The peer can write there at any time:
@@ -122,6 +127,9 @@ class Connection final : private QueuePair::Owner {
   QueuePair::Place place(uint64_t message, uint32_t rail) const;
   Status put(uint64_t message, Header header, const std::byte* data, size_t bytes);
   void putPiece(uint64_t message, uint32_t piece);
+  void putBare(uint64_t message, uint32_t word);
+  /// [begin, end) of the message's slot.
+  void putBytes(uint64_t message, QueuePair& by, size_t begin, size_t end, std::optional<uint32_t> word);
   void readPiece(uint64_t message, uint32_t piece);
   /// A message that the peer lends, and where it goes.
   struct Fetch {
@@ -135,7 +143,8 @@ class Connection final : private QueuePair::Owner {
   Status read(uint64_t message, Fetch fetch);
   bool isInSlot();
   bool confirm();
-  void note(const Header& header, uint64_t message);
+  void note(const Header& header);
+  void keepHeader(uint64_t message, const Header& header);
   bool maySendSilently(size_t bytes) const;
   void released(uint32_t low);
   uint64_t releasable() const;
@@ -206,6 +215,9 @@ class Connection final : private QueuePair::Owner {
   /// Those of the rails that are up take turns: any run of as many as there are rails has one on each.
   std::vector<std::unique_ptr<QueuePair>> pairs_;
   Arrivals arrivals_;
+  size_t mtuBytes_ = 4096;           // of a packet to the peer
+  std::vector<uint32_t> bareWords_;  // by slot, of messages that have come bare; else 0
+  Header lastSent_, lastArrived_;
   std::vector<Sent> sentBySlot_;
   std::vector<Fetch> fetches_;  // by slot
   Status trouble_;

@@ -183,7 +183,8 @@ Result<const std::byte*> VerbsEndpoint::peek(const Expect& expect) {
   const bool here = posted_.empty() && connection_->has(message);
   if (here && connection_->header(message).lent == 0) return found(expect);
   // What is found in its slot needs no look at what completes, which takes longer; that is for the rest, now and then.
-  if (posted_.empty() && !here && connection_->isFoundInSlot(expect.bytes) && ++misses_ % kMissesPerLook != 0) {
+  const bool inSlot = connection_->isFoundInSlot(expect.bytes) && !connection_->mayComeBare(expect.bytes);
+  if (posted_.empty() && !here && inSlot && ++misses_ % kMissesPerLook != 0) {
     connection_->completions().lookedElsewhere();
     return kNotYet;
   }
@@ -238,9 +239,11 @@ void VerbsEndpoint::cancel() {
 // From the slot's memory: what the adapter has told may only be taken from its queue by the thread of the endpoints.
 std::optional<Fingerprint> VerbsEndpoint::pending() const {
   const uint64_t message = taken_.load(std::memory_order_relaxed);
-  const volatile Header& header = connection_->header(message);
-  if (header.number != static_cast<uint32_t>(message + 1)) return std::nullopt;
-  const Fingerprint call{header.call.head, header.call.count};
+  auto& header = const_cast<Header&>(connection_->header(message));
+  const uint32_t number = std::atomic_ref(header.number).load(std::memory_order_acquire);
+  if (number != static_cast<uint32_t>(message + 1)) return std::nullopt;
+  const Fingerprint call{std::atomic_ref(header.call.head).load(std::memory_order_relaxed),
+                         std::atomic_ref(header.call.count).load(std::memory_order_relaxed)};
   return taken_.load(std::memory_order_relaxed) == message ? std::optional(call) : std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 
 #include "transport/same_setting.hpp"
@@ -26,6 +27,7 @@ struct Header {
   uint8_t silent = 0;     // 1: no 32 bits come with it, and nothing completes at the receiver
   uint8_t awake = 0;      // 1: the sender finds silent messages, until it says that it sleeps
   uint32_t number = 0;    // of the message, from 1 on, the low bits
+  bool operator==(const Header&) const = default;
 };
 inline constexpr size_t kHeaderBytes = sizeof(Header);
 static_assert(kHeaderBytes == 40);
@@ -92,11 +94,14 @@ inline uint64_t checkOfCopied(const Header& header, const std::byte* payload, si
 }
 
 /// The 32 bits beside a write.  Of a message's piece: the low bits of the message's number, and which piece; the first
-/// one has the header.  Else the low bits of the number of messages that have been released; with a rail that this end
-/// uses no more, of those that have come whole; with kSleeps, of those that this end had sent when it went to sleep.
+/// one has the header.  Of a bare message, whose header stays at home: the low bits of its number, and how its header
+/// differs from that of the message before.  Else the low bits of the number of messages that have been released; with
+/// a rail that this end uses no more, of those that have come whole; with kSleeps, of those that this end had sent when
+/// it went to sleep.
 inline constexpr uint32_t kMessageCame = uint32_t{1} << 31;
 inline constexpr uint32_t kRailLost = uint32_t{1} << 30;  // without kMessageCame
 inline constexpr uint32_t kSleeps = uint32_t{1} << 29;    // without either
+inline constexpr uint32_t kBare = uint32_t{1} << 28;      // without any of these
 inline constexpr int kPieceShift = 25;
 inline constexpr int kRailShift = 28;
 inline constexpr uint32_t kCounterBits = (uint32_t{1} << kPieceShift) - 1;
@@ -114,6 +119,38 @@ constexpr uint32_t lostRailWord(uint32_t rail, uint32_t generation, uint64_t who
 }
 constexpr uint32_t lostRailOf(uint32_t word) { return (word & ~kRailLost) >> kRailShift; }
 constexpr uint32_t lostGenerationOf(uint32_t word) { return word >> kPieceShift & (kGenerations - 1); }
+/// Of a bare message: it belongs to the next call, and so many messages more have been released.
+inline constexpr uint32_t kNextCall = uint32_t{1} << 27;
+inline constexpr uint32_t kMostReleasedBare = 3;
+constexpr bool isBare(uint32_t word) { return word >> kRailShift == kBare >> kRailShift; }
+/// The header of a bare message behind that of the message before.
+inline Header bareHeader(const Header& before, uint32_t word) {
+  Header header = before;
+  if ((word & kNextCall) != 0) header.call = nextOf(before.call);
+  header.released = (before.released + (word >> kPieceShift & kMostReleasedBare)) & kCounterBits;
+  header.check = 0;
+  header.silent = 0;
+  ++header.number;
+  return header;
+}
+/// The word that says all of this header, behind that of the message before; none: the header has to travel.
+inline std::optional<uint32_t> bareWord(const Header& before, Header header) {
+  const uint32_t released = (header.released - before.released) & kCounterBits;
+  if (released > kMostReleasedBare) return std::nullopt;
+  header.check = 0;
+  header.silent = 0;
+  for (const uint32_t call : {0U, kNextCall}) {
+    const uint32_t word = kBare | call | released << kPieceShift | (header.number & kCounterBits);
+    if (bareHeader(before, word) == header) return word;
+  }
+  return std::nullopt;
+}
+/// Whether a header in front of so many bytes takes a packet more.
+constexpr bool takesPacket(size_t bytes, size_t mtuBytes) {
+  const auto packets = [mtuBytes](size_t all) { return std::max<size_t>(1, (all + mtuBytes - 1) / mtuBytes); };
+  return packets(kHeaderBytes + bytes) > packets(bytes);
+}
+
 /// The counter near `known` whose low bits are these: less than half of what these count before or after it.
 inline uint64_t nearest(uint32_t low, uint64_t known) {
   const uint32_t ahead = (low - static_cast<uint32_t>(known)) & kCounterBits;
@@ -142,7 +179,7 @@ static_assert(sizeof(RailCard) == 32 + 4 * kMostQueuePairs);
 
 /// What an end tells of itself through the bootstrap's stream when its queue pairs are there.
 struct ConnectionCard {
-  static constexpr uint32_t kMagic = 0x34425256;
+  static constexpr uint32_t kMagic = 0x35425256;
   uint32_t magic = kMagic;
   uint32_t packetNumber = 0;
   uint32_t slots = 0;
@@ -177,6 +214,14 @@ static_assert(sizeof(ReturnCard) == 24 + sizeof(RailCard));
 /// Rail k of an end goes to rail k of the other; an end that has more of them leaves the rest.
 inline uint32_t commonRails(const ConnectionCard& mine, const ConnectionCard& theirs) {
   return std::min(mine.rails, theirs.rails);
+}
+
+/// The most bytes of a packet that all common rails take.
+inline size_t mtuBytes(const ConnectionCard& mine, const ConnectionCard& theirs) {
+  uint8_t least = IBV_MTU_4096;
+  for (uint32_t k = 0; k < commonRails(mine, theirs); ++k)
+    least = std::min({least, mine.rail[k].mtu, theirs.rail[k].mtu});
+  return size_t{128} << least;
 }
 
 /// Whether an end may tell this of a rail; the rest of it is addresses, which only the adapter can judge.
