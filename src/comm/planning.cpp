@@ -212,6 +212,7 @@ PlanRequest CallPlanner::planRequest(const Shape& shape, bool resident) const {
 // What was measured to be the fastest was measured in full.
 PlanRequest CallPlanner::callRequest(const Shape& shape, const PlanKey& key) const {
   PlanRequest request = planRequest(shape, key.resident);
+  request.elementBytes = dataTypeBytes(key.dtype);
   if (!key.narrow) return request;
   narrow(&request, comm_.settings().wire, key.dtype);
   request.tuning = nullptr;

@@ -54,7 +54,7 @@ std::vector<const Candidate*> cheapOnes(const Choice& choice) {
 }  // namespace
 
 Result<Choice> CallPlanner::chooseWay(const Call& call, const TriedWay& way) {
-  PlanRequest request = planRequest(shapeOf(call, keyOf(call)));
+  PlanRequest request = callRequest(shapeOf(call, keyOf(call)), keyOf(call));
   const Overrides asked = request.overrides;
   way.addTo(call.collective, &request.overrides);
   TUTTI_ASSIGN(Choice choice, ::tutti::plan(request, state_.calibration, estimatesFor(false)));
@@ -77,7 +77,7 @@ Result<std::vector<TriedWay>> CallPlanner::waysOf(const Call& call) {
   std::vector<TriedWay> ways(1);
   const PlanKey key = keyOf(call);
   if (key.narrow) return ways;  // where messages are rounded, each way gives other bits
-  PlanRequest request = planRequest(shapeOf(call, key));
+  PlanRequest request = callRequest(shapeOf(call, key), key);
   request.within = kMostCost;
   TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, state_.calibration, estimatesFor(false)));
   if (choice.ready) return ways;

@@ -48,6 +48,11 @@ double chunkPerByte(const Schedule& schedule) {
   return sim::chunkBytesOf(schedule, kUsualBytes) / kUsualBytes / schedule.nChannels;
 }
 
+/// In a call of so many elements, one for each of the first chunks.
+bool hasEmptyChunks(const Schedule& schedule, size_t elements) {
+  return schedule.nChannels == 1 && elements < static_cast<size_t>(schedule.nChunks);
+}
+
 /// The nearest of the sizes that are estimated, eight an octave: those between cost what lies between.
 std::pair<size_t, size_t> sizesAround(size_t bytes) {
   constexpr size_t kSteps = 8;
@@ -139,6 +144,14 @@ Evened evened(const PlanRequest& r, const Shape& shape) {
 
 }  // namespace
 
+size_t fewElements(const PlanRequest& r) {
+  constexpr size_t kMost = 4 * kMostRanksRewritten;  // no algorithm divides so little into more chunks
+  const bool divided = isOneVector(r.shape.collective) && r.elementBytes > 0;
+  if (!divided || r.shape.nRanks > kMostRanksRewritten) return kManyElements;
+  const size_t elements = std::max<size_t>(1, r.shape.bytes / r.elementBytes);
+  return elements < kMost ? elements : kManyElements;
+}
+
 Result<CostEstimate> priceOf(const sim::Bound& bound, const sim::Prices& prices, double chunkBytes, const Shape& shape,
                              double waitedFor, int apart) {
   const auto chunk = static_cast<size_t>(chunkBytes);
@@ -163,7 +176,8 @@ CostEstimate leastPriceOf(const sim::Bound& bound, const sim::Prices& prices, do
 }
 
 Result<std::shared_ptr<const Estimates::Programs>> Estimates::build(const PlanRequest& r, const Algorithm& a,
-                                                                    Rewrite rewrite, const Shape& shape) const {
+                                                                    Rewrite rewrite, const Shape& shape,
+                                                                    size_t elements) const {
   auto programs = std::make_shared<Programs>();
   programs->bytes = shape.bytes;
   sim::ProgramOptions options{.asTheyAre = false, .sliceBytes = 0};
@@ -174,7 +188,12 @@ Result<std::shared_ptr<const Estimates::Programs>> Estimates::build(const PlanRe
     Shape own = shape;
     for (own.rank = 0; own.rank < shape.nRanks; ++own.rank) all.push_back(a.build(own));
     programs->chunkPerByte = sim::chunkBytesOf(all[0], shape.bytes) / static_cast<double>(shape.bytes);
+    programs->nChunks = all[0].nChunks;
     all = rewritten(std::move(all), rewrite == Rewrite::Direct ? Protocol::Direct : Protocol::Slots);
+    if (hasEmptyChunks(all[0], elements)) {
+      programs->chunkPerByte = 1 / static_cast<double>(elements);
+      all = skipEmpty(all, elements);
+    }
     if (rewrite == Rewrite::Published) {
       for (Schedule& s : all) s = publish(s);
     }
@@ -211,19 +230,19 @@ Result<std::shared_ptr<const Estimates::Programs>> Estimates::build(const PlanRe
 }
 
 Result<std::shared_ptr<const Estimates::Programs>> Estimates::find(const PlanRequest& r, const Variant& way,
-                                                                   Rewrite rewrite) {
+                                                                   Rewrite rewrite, size_t elements) {
   const Algorithm& a = way.algorithm;
   Shape shape = r.shape;
   shape.root = 0;
   shape.parts = way.parts;
   shape.bytes = a.sizeMatters ? std::max<size_t>(1, shape.bytes) : kUsualBytes;
   if (way.joined) shape.messageBytes = messageBytesFor(r, shape.bytes);
-  const Built key{&a, rewrite, way.parts, shape.commutative, shape.messageBytes};
+  const Built key{&a, rewrite, way.parts, shape.commutative, shape.messageBytes, elements};
   if (const auto known = known_.find(key); known != known_.end() && known->second->bytes == shape.bytes)
     return known->second;
   const auto refused = refused_.find(key);
   if (refused != refused_.end() && refused->second == shape.bytes) return tooMuch(a);
-  auto built = build(r, a, rewrite, shape);
+  auto built = build(r, a, rewrite, shape, elements);
   if (!built.ok()) {
     refused_[key] = shape.bytes;
     return tooMuch(a);
@@ -278,7 +297,11 @@ CostEstimate Estimates::Ready::atLeast() const {
 Result<Estimates::Ready> Estimates::readyOf(const Asked& asked) {
   PlanRequest at = asked.request;
   at.shape.bytes = asked.bytes;
-  TUTTI_ASSIGN(std::shared_ptr<const Programs> programs, find(at, asked.way, asked.rewrite()));
+  TUTTI_ASSIGN(std::shared_ptr<const Programs> programs, find(at, asked.way, asked.rewrite(), kManyElements));
+  const size_t elements = fewElements(asked.request);
+  if (elements < static_cast<size_t>(programs->nChunks)) {
+    TUTTI_ASSIGN(programs, find(at, asked.way, asked.rewrite(), elements));
+  }
   const double chunkBytes = programs->chunkPerByte * static_cast<double>(asked.bytes);
   Ready ready = priced(at, asked.calibration, asked.way.protocol, std::move(programs), chunkBytes);
   ready.apart = levelChannels(at, asked.way, chunkBytes);
@@ -340,11 +363,16 @@ Estimates* Estimates::ofFirst(int nRanks) {
 
 Result<CostEstimate> Estimates::cost(const PlanRequest& r, const Calibration& c, const ReadyPlan& ready,
                                      Protocol protocol) {
-  const std::vector<Schedule> all = rewritten(*ready.outOfPlace, protocol);
+  std::vector<Schedule> all = rewritten(*ready.outOfPlace, protocol);
+  double chunkShare = chunkPerByte(all.front());
+  if (const size_t elements = fewElements(r); hasEmptyChunks(all.front(), elements)) {
+    chunkShare = 1 / static_cast<double>(elements);
+    all = skipEmpty(all, elements);
+  }
   TUTTI_ASSIGN(
       sim::Roles roles,
       sim::rolesOf(all, r.shape, {.asTheyAre = true, .sliceBytes = 0, .freeHomeCopies = isRooted(r.shape.collective)}));
-  const double chunk = chunkPerByte(ready.outOfPlace->front()) * static_cast<double>(r.shape.bytes);
+  const double chunk = chunkShare * static_cast<double>(r.shape.bytes);
   auto programs = std::make_shared<Programs>();
   programs->bound = sim::bind(std::move(roles), levelsOf(r));
   return priced(r, c, protocol, std::move(programs), chunk).cost();

@@ -45,6 +45,10 @@ struct Variant {
   bool joined = false;  // in messages of several chunks
 };
 
+/// Elements of a call that may have fewer of them than its schedules have chunks; else kManyElements.
+inline constexpr size_t kManyElements = SIZE_MAX;
+size_t fewElements(const PlanRequest& request);
+
 /// The estimates of communicators alike: of one machine, one calibration, and shapes that differ in collective, bytes,
 /// root, order of operands and parts; and the choices made by them.  Any thread.
 class Estimates {
@@ -77,10 +81,11 @@ class Estimates {
     sim::Bound bound;
     double chunkPerByte = 0;
     size_t bytes = 0;  // that the schedules were built for
+    int nChunks = 1;   // that they divide a vector into
   };
-  using Built = std::tuple<const Algorithm*, Rewrite, std::vector<LevelPart>, bool, size_t>;
+  using Built = std::tuple<const Algorithm*, Rewrite, std::vector<LevelPart>, bool, size_t, size_t>;
   using Priced =
-      std::tuple<const Algorithm*, Rewrite, Protocol, std::vector<LevelPart>, bool, size_t, bool, int, double>;
+      std::tuple<const Algorithm*, Rewrite, Protocol, std::vector<LevelPart>, bool, size_t, bool, int, double, size_t>;
 
   /// A candidate at one of the sizes that are estimated.
   struct Asked {
@@ -98,7 +103,8 @@ class Estimates {
               bytes,
               way.joined,
               request.overrides.nChannels,
-              request.wireShare};
+              request.wireShare,
+              fewElements(request)};
     }
   };
   /// Of the request's size, from those of the sizes around it that are estimated.
@@ -120,9 +126,11 @@ class Estimates {
   static Ready priced(const PlanRequest& request, const Calibration& calibration, Protocol protocol,
                       std::shared_ptr<const Programs> programs, double chunkBytes);
   Result<Ready> readyOf(const Asked& asked);
-  Result<std::shared_ptr<const Programs>> find(const PlanRequest& request, const Variant& way, Rewrite rewrite);
+  /// elements: those of chunks that have some; kManyElements: all do.
+  Result<std::shared_ptr<const Programs>> find(const PlanRequest& request, const Variant& way, Rewrite rewrite,
+                                               size_t elements);
   Result<std::shared_ptr<const Programs>> build(const PlanRequest& request, const Algorithm& algorithm, Rewrite rewrite,
-                                                const Shape& shape) const;
+                                                const Shape& shape, size_t elements) const;
 
   const uint64_t mostSteps_;
   std::mutex mutex_;
@@ -136,7 +144,7 @@ class Estimates {
     size_t bytes;
     int root;
     bool inPlace, commutative, uneven, whole, direct;
-    size_t boardBytes, joinBytes;
+    size_t boardBytes, joinBytes, elements;
     int mostChannels, mostLanes;
     double within;
     WireFormat wire;

@@ -62,6 +62,8 @@ struct ReadyPlan {
 
 struct PlanRequest {
   Shape shape;  // rank is ignored
+  /// Of the call's type: chunks without an element cost nothing.  0: unknown; every chunk counts.
+  size_t elementBytes = 0;
   LinkUse links;
   /// What carries messages between ranks on CUDA devices; borrowed.  Then links are those of their hosts, which have a
   /// part in it only where bytes pass through them, and levels are deviceLevels() where they do not.  None: ranks on

@@ -48,9 +48,9 @@ std::string machineOf(const PlanRequest& r, const Calibration& c) {
 Result<Choice> Estimates::chosen(const PlanRequest& r, const std::function<Result<Choice>()>& make) {
   if (!r.ready.empty()) return make();
   const Shape& s = r.shape;
-  const Call call{s.collective,   s.bytes,      s.root,           s.inPlace,    s.commutative,
-                  s.uneven,       r.wholeTable, r.directPossible, r.boardBytes, r.joinBytes,
-                  r.mostChannels, r.mostLanes,  r.within,         r.wire,       r.wireShare};
+  const Call call{s.collective, s.bytes,          s.root,       s.inPlace,   s.commutative,  s.uneven,
+                  r.wholeTable, r.directPossible, r.boardBytes, r.joinBytes, fewElements(r), r.mostChannels,
+                  r.mostLanes,  r.within,         r.wire,       r.wireShare};
   const std::lock_guard lock(choosing_);
   for (const Kept& kept : choices_) {
     if (kept.call == call && kept.overrides == r.overrides) return kept.choice;

@@ -53,4 +53,8 @@ Schedule roundResults(Schedule schedule);
 /// Set Op::origin everywhere, for chunks that differ in size.  All ranks' schedules in, all out.
 std::vector<Schedule> markOrigins(const std::vector<Schedule>& schedules);
 
+/// Without what executors skip in a call on a vector of so few elements that the chunks from this number on have none.
+/// For estimates: before publish(), and without phases.  One channel.  All ranks' schedules in, all out.
+std::vector<Schedule> skipEmpty(const std::vector<Schedule>& schedules, size_t elements);
+
 }  // namespace tutti

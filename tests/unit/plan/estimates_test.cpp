@@ -6,7 +6,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "src/exec/plan.hpp"
 #include "src/plan/machine_levels.hpp"
+#include "src/schedule/builder.hpp"
 #include "src/schedule/passes.hpp"
 #include "transport/ncclnet/entry.hpp"
 #include "transport/shm/entry.hpp"
@@ -52,6 +54,35 @@ double estimatedUs(Collective collective, const char* name, int nRanks, size_t b
   REQUIRE((estimated.ok() && byClasses.ok()));
   CHECK(byClasses->firstUs == Approx(estimated->firstUs));
   return estimated->firstUs;
+}
+
+/// What a ring does with its first chunk.
+std::vector<Schedule> firstChunkOfRing(Shape shape) {
+  std::vector<Schedule> all;
+  const int n = shape.nRanks;
+  for (shape.rank = 0; shape.rank < n; ++shape.rank) {
+    ScheduleBuilder b(shape, /*nChunks=*/1);
+    b.workInOutput();
+    const int next = (shape.rank + 1) % n, prev = (shape.rank + n - 1) % n;
+    if (shape.rank > 0) b.recvReduce(prev, out(0));
+    b.send(next, out(0));
+    if (shape.rank < n - 1) b.recv(prev, out(0));
+    if (shape.rank < n - 2) b.send(next, out(0));
+    all.push_back(b.finish());
+  }
+  return all;
+}
+
+/// Ops that send, receive or combine in plans of a call on so many floats.
+size_t boundOps(const std::vector<Schedule>& all, size_t elements) {
+  size_t ops = 0;
+  for (const Schedule& s : all) {
+    const auto plan = bindPlan(s, evenLayout(s, elements, sizeof(float)), sizeof(float), size_t{1} << 20,
+                               [](int, int) { return Result<Endpoint*>(nullptr); });
+    REQUIRE(plan.status().message() == "");
+    for (const BoundLane& lane : (*plan)->lanes) ops += lane.ops.size();
+  }
+  return ops;
 }
 
 int ceilLog(int n) { return static_cast<int>(std::ceil(std::log2(n) - 1e-9)); }
@@ -297,6 +328,57 @@ TEST_CASE("sizes between those that are estimated cost what lies between") {
     CHECK(kept->us == costUs(r, "ring"));  // whatever was asked before
     before = kept->us;
   }
+}
+
+TEST_CASE("a call of fewer elements than chunks costs what the messages that are sent do") {
+  for (const int n : {2, 3, 4, 8}) {
+    CAPTURE(n);
+    PlanRequest r = request(Collective::AllReduce, 1, n, sizeof(float));
+    const double unknown = costUs(r, "twoshot");
+    r.elementBytes = sizeof(float);
+    const std::vector<Schedule> sent = firstChunkOfRing(r.shape);
+    const ReadyPlan plan{.name = "sent", .alias = "", .origin = "", .outOfPlace = &sent};
+    const auto cost = Estimates::cost(r, figures(), plan, Protocol::Slots);
+    REQUIRE(cost.ok());
+    CHECK(costUs(r, "ring") == Approx(cost->us));
+    // One rank combines all, where each of them would combine its part.
+    if (n > 2) CHECK(costUs(r, "twoshot") < unknown);
+    r.shape.bytes = static_cast<size_t>(n) * sizeof(float);  // one for each chunk
+    const double all = costUs(r, "ring");
+    r.elementBytes = 0;
+    CHECK(all == costUs(r, "ring"));
+  }
+}
+
+TEST_CASE("estimates skip what executors skip for want of elements") {
+  int skipped = 0;
+  for (const Algorithm* a : algorithms()) {
+    for (const int n : {2, 4, 5, 8}) {
+      Shape shape{.collective = a->collective, .nRanks = n, .bytes = 4, .messageBytes = 64};
+      for (int rank = 0; rank < n; ++rank) shape.nodeOf.push_back(rank / 4);
+      if (!isOneVector(a->collective) || !a->supports(shape)) continue;
+      std::vector<Schedule> all;
+      for (shape.rank = 0; shape.rank < n; ++shape.rank) all.push_back(fuse(a->build(shape)));
+      for (const size_t elements : {size_t{1}, size_t{2}, size_t{3}}) {
+        CAPTURE(a->name, collectiveName(a->collective), n, elements);
+        const std::vector<Schedule> left = skipEmpty(all, elements);
+        size_t messages = 0, before = 0;
+        for (size_t rank = 0; rank < all.size(); ++rank) {
+          for (const Lane& lane : left[rank].lanes)
+            for (const Op& op : lane.ops) messages += op.joined ? 0 : 1;
+          for (const Lane& lane : all[rank].lanes)
+            for (const Op& op : lane.ops) before += op.joined ? 0 : 1;
+        }
+        if (elements >= static_cast<size_t>(all[0].nChunks)) {
+          CHECK(messages == before);
+          continue;
+        }
+        CHECK(messages == boundOps(markOrigins(all), elements));
+        skipped += messages < before ? 1 : 0;
+      }
+    }
+  }
+  CHECK(skipped > 20);
 }
 
 TEST_CASE("a thousand ranks are estimated by classes, also on hosts that differ; what is too much says so") {
