@@ -51,6 +51,12 @@ bool parseBytes(std::string_view text, size_t* bytes) {
   return true;
 }
 
+std::string formatSpan(int64_t ns) {
+  const int64_t ms = ns / 1'000'000;
+  if (ms < 1000) return cat(ms, " ms");
+  return ms < 10'000 ? cat(ms / 1000, ".", ms / 100 % 10, " s") : cat(ms / 1000, " s");
+}
+
 std::string toXml(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -28,6 +28,9 @@ std::string formatBytes(size_t bytes);
 /// "64K", "1M", "2g", "123" -> bytes.  Returns false on anything else or on overflow.
 bool parseBytes(std::string_view text, size_t* bytes);
 
+/// How long something took, for people: "300 ms", "2.5 s", "40 s".
+std::string formatSpan(int64_t ns);
+
 /// What stands for this text in XML, between tags or in an attribute: &<>" and control characters as entities.
 std::string toXml(std::string_view text);
 

@@ -32,6 +32,8 @@ class JoinWatch {
   /// Between two looks; of the time that the join was given, however much it is put off.
   int64_t marginNs() const { return std::clamp<int64_t>((givenNs_ - beganNs_) / 10, 0, 1'000'000'000); }
 
+  int64_t lastsNs(int64_t nowNs) const { return nowNs - beganNs_; }
+
   /// Whether the rendezvous knows a deadline that has been put off since.
   bool toBeTold() const { return deadlineNs_ - toldNs_ >= kToldNs; }
   /// For the rendezvous: how long until it is to say who has not come, before this rank looks itself; kNoTimer: for

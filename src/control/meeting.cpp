@@ -128,7 +128,8 @@ std::string Meeting::noAnswer(const std::string& when) const {
           ? "; check that the process that made the unique id runs, and that no firewall keeps this rank from it"
           : "; check that rank 0, which opens it, was started, that the address is right, and that no firewall keeps "
             "this rank from it";
-  return cat("rank ", request_.rank, " got no answer from the rendezvous at ", request_.rendezvous, " ", when,
+  const char* const what = answered_ ? " was not told where all ranks are by" : " got no answer from";
+  return cat("rank ", request_.rank, what, " the rendezvous at ", request_.rendezvous, " ", when,
              dial_.why.ok() ? "" : cat(" (", dial_.why.message(), ")"), advice);
 }
 

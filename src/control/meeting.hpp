@@ -53,7 +53,7 @@ class Meeting {
 
   /// It has yet to say anything.
   bool unanswered() const { return meets_ && !answered_; }
-  /// when: "in time".
+  /// when: "within 5 s".
   std::string noAnswer(const std::string& when) const;
   int64_t nextTimerNs() const;
   void onTimer();

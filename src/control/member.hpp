@@ -91,6 +91,8 @@ class Member : private InquiryHost, private NeighboursHost {
   // member_join.cpp
   void checkJoin();
   void joinTooLate(bool last);
+  std::string lasted() const;
+  std::string whereMet() const;
   void linkStands() override;  // NeighboursHost
 
   // Exchanges and messages

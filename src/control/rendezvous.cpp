@@ -101,10 +101,15 @@ void Rendezvous::onRegister(LinkId link, Reader& in) {
   const Result<Registration> parsed = readRegistration(in);
   if (!parsed.ok() || parsed->rank != links_[link]) return drop(link);
   const Registration& r = *parsed;
+  if (late_.contains(r.rank)) {
+    heard_.insert(r.rank);
+    return network_.send(link, failureMessage(cameTooLate(r.rank)));
+  }
   if (failure_) return tellFailure(link, r.rank);
   if (nRanks_ == 0) {
     nRanks_ = r.nRanks;
     firstRank_ = r.rank;
+    firstNs_ = network_.nowNs();
     overdue_.begin(network_.nowNs());
   }
   if (const std::optional<Failure> mistake = misnumbered(r)) return fail(*mistake);
@@ -230,13 +235,14 @@ std::vector<int> Rendezvous::missingRanks() const {
 }
 
 /// Names the ranks that have not come, and what to do.
-std::string Rendezvous::missing(const std::string& when) const {
+/// more: of that.
+std::string Rendezvous::missing(const std::string& when, const std::string& more) const {
   const std::vector<int> missing = missingRanks();
   std::vector<int> strange;
   std::set_intersection(missing.begin(), missing.end(), otherSecret_.begin(), otherSecret_.end(),
                         std::back_inserter(strange));
   const std::string hint =
-      strange.empty() ? cat("check that every rank was started and that no firewall keeps it from ", where_)
+      strange.empty() ? cat("check that every rank was started and that no firewall keeps it from ", where_, more)
                       : cat(strange.size() == 1 ? "one that calls itself rank " : "some that call themselves ranks ",
                             listRanks(strange), " came with another secret: set TUTTI_SECRET alike on all ranks");
   const bool one = missing.size() == 1;
@@ -246,7 +252,17 @@ std::string Rendezvous::missing(const std::string& when) const {
 
 Failure Rendezvous::tooLate() const {
   const std::vector<int> ranks = missingRanks();
-  return {ranks.size() == 1 ? ranks[0] : -1, timeoutError(ErrorCode::RanksMissing, missing("in time"))};
+  const std::string more = cat("; rank ", firstRank_, " has waited ", formatSpan(network_.nowNs() - firstNs_),
+                               ": raise TUTTI_TIMEOUT_MS if ranks may take longer to start");
+  return {ranks.size() == 1 ? ranks[0] : -1, timeoutError(ErrorCode::RanksMissing, missing("in time", more))};
+}
+
+Failure Rendezvous::cameTooLate(int rank) const {
+  return {rank, timeoutError(ErrorCode::RanksMissing, "rank ", rank, " came to the rendezvous at ", where_, " ",
+                             formatSpan(network_.nowNs() - failedNs_), " too late: the other ranks had waited ",
+                             formatSpan(failedNs_ - firstNs_),
+                             " and given up; start all ranks within that time, or raise TUTTI_TIMEOUT_MS on all of "
+                             "them")};
 }
 
 int64_t Rendezvous::nextTimerNs() const {
@@ -265,7 +281,11 @@ void Rendezvous::onTimer() {
   const int64_t now = network_.nowNs();
   for (const auto& [rank, seat] : seats_) {
     if (seat.lostNs != kNoTimer && seat.lostNs + kRedialNs <= now) return fail(lostRank(rank, seat.controlAddress));
-    if (!allHere() && seat.deadlineNs <= now) return fail(tooLate());
+    if (!allHere() && seat.deadlineNs <= now) {
+      const std::vector<int> missing = missingRanks();
+      late_ = {missing.begin(), missing.end()};
+      return fail(tooLate());
+    }
   }
   for (const auto& [rank, goneNs] : vanished_)
     if (goneNs <= now) return fail(lostRank(rank, {}));

@@ -3,7 +3,8 @@
 //   rank -> place   Register   rank, nRanks, control address, instance (random per join), and after how long the place
 //                              is to say who has not come; once more whenever that is put off, which nothing answers
 //   place -> rank   Peers      control addresses of the ranks it has to dial, as they become known; the first at once
-//   place <-> rank  Failure    the first one is told to all, also to those who come later
+//   place <-> rank  Failure    the first one is told to all, also to those who come later; who was waited for in vain
+//                              and comes then hears that it is too late
 //                   (a rank that does not come says no more than its Failure: notice.hpp)
 //   rank -> place   Goodbye    this rank is up and does not need the place any more
 //
@@ -91,13 +92,15 @@ class Rendezvous {
   bool allHaveHeard() const { return most_ > 0 && heard_.size() >= static_cast<size_t>(most_); }
   bool allHere() const { return seats_.size() == static_cast<size_t>(nRanks_); }
   std::vector<int> missingRanks() const;
-  std::string missing(const std::string& when) const;
+  std::string missing(const std::string& when, const std::string& more = "") const;
   Failure tooLate() const;
+  Failure cameTooLate(int rank) const;
 
   Network& network_;
   const std::string where_;
   int nRanks_ = 0;               // 0: nobody has come
   int firstRank_ = -1;           // who said nRanks_
+  int64_t firstNs_ = 0;          // and when
   std::map<LinkId, int> links_;  // proven: rank
   std::map<int, Seat> seats_;
   std::map<int, int64_t> vanished_;   // ranks whose link broke before they had registered, and when they count as gone
@@ -106,6 +109,7 @@ class Rendezvous {
   std::set<int> otherSecret_;  // ranks that strangers claimed to be
   std::optional<Failure> failure_;
   int64_t failedNs_ = 0;
+  std::set<int> late_;   // who was waited for in vain
   std::set<int> heard_;  // ranks that know of it
   int most_ = 0;         // the largest nRanks that anybody has said
   size_t nUp_ = 0;

@@ -70,7 +70,7 @@ def cleaned(text):
     text = re.sub(r"\d+\.\d+\.\d+\.\d+:\d+|\[[0-9a-f:]+(%\w+)?\]:\d+", "ADDRESS", text)
     text = re.sub(r"(, |,)ADDRESS", "", text)
     text = re.sub(r"\(process \d+", "(process N", text)
-    text = re.sub(r"\b\d+ ms\b", "N ms", text)
+    text = re.sub(r"\b\d+(\.\d)? m?s\b", "N ms", text)
     text = re.sub(r"up are: .*?(?= \[TUTTI|$)", "up are: ...", text)
     text = re.sub(r"of user \d+", "of user N", text)
     text = re.sub(r"(abstract Unix socket )[^ )]+", r"\1NAME", text)

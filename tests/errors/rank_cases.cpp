@@ -60,6 +60,24 @@ void addJoin(Cases* cases, const std::string& name, const std::array<Joiner, 2>&
   cases->addText(name.c_str(), trouble.empty() ? texts[0] : trouble);
 }
 
+/// The second one's text, who comes when the first has given up.
+void addLate(Cases* cases, const std::string& name) {
+  std::string text;
+  std::barrier first(2);
+  const std::string trouble = test::onThreads(2, [&](int rank, const tuttiUniqueId& id) -> std::string {
+    if (rank == 1) first.arrive_and_wait();
+    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    config.timeoutMs = 1000;
+    tuttiComm_t comm = nullptr;
+    const tuttiResult_t result = tuttiCommInitRankConfig(&comm, 2, id, rank, &config);
+    if (rank == 0) first.arrive_and_wait();
+    if (result == tuttiSuccess) (void)tuttiCommAbort(comm);
+    if (rank == 1) text = result == tuttiSuccess ? "no error" : tuttiGetLastError(nullptr);
+    return "";
+  });
+  cases->addText(name.c_str(), trouble.empty() ? text : trouble);
+}
+
 float in[64], out[2][128];
 
 tuttiResult_t allReduce(const test::Rank& r, size_t count) {
@@ -121,6 +139,7 @@ void addRankCases(Cases* cases) {
   addJoin(cases, "numbered-twice", {{{0, 2}, {0, 2}}});
   addJoin(cases, "sizes-differ", {{{0, 2}, {1, 3}}});
   addJoin(cases, "missing", {{{0, 2}, {1, 0}}});
+  addLate(cases, "late");
   addJoin(cases, "settings-differ",
           {{{0, 2, [](tuttiConfig_t* c) { c->nChannels = 1; }}, {1, 2, [](tuttiConfig_t* c) { c->nChannels = 2; }}}});
   addJoin(cases, "no-transport",

@@ -86,6 +86,7 @@ Status Control::Impl::aborted() const {
 Status Control::Impl::comeUp(Deadline deadline, const std::function<Status()>& whyAborted) {
   Visit visit(io);
   if (io.outOfMemory) return noMemory();
+  const int64_t beganNs = nowNs();
   io.fds->admit(request.commId, request.secret);
   member = io.bootstrap->join(request);
   const auto up = [this] { return io.bootstrap->up(member); };
@@ -108,8 +109,9 @@ Status Control::Impl::comeUp(Deadline deadline, const std::function<Status()>& w
     case Woken::Failed: status = failure(); break;
     case Woken::Aborted: status = aborted(); break;
     case Woken::TooLate:
-      status = timeoutError(ErrorCode::RanksMissing, "rank ", request.rank, ": not all ", request.nRanks,
-                            " ranks came before the deadline");
+      status = timeoutError(ErrorCode::RanksMissing, "rank ", request.rank, " gave up joining after ",
+                            formatSpan(nowNs() - beganNs), "; not all ", request.nRanks,
+                            " ranks came and nobody knows which; check that all run, or raise TUTTI_TIMEOUT_MS");
       break;
   }
   if (status.ok()) {

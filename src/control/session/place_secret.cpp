@@ -115,7 +115,8 @@ Result<Secret> fetchPlaceSecret(const CommId& commId, const std::string& where, 
                "); check that rank 0 runs, here and as this user, or set TUTTI_SECRET alike on all ranks");
   };
   Overdue overdue;
-  overdue.begin(nowNs());
+  const int64_t beganNs = nowNs();
+  overdue.begin(beganNs);
   for (;;) {
     TUTTI_ASSIGN(const Fd server, connectToPlace(name));
     if (server.valid()) {
@@ -124,7 +125,8 @@ Result<Secret> fetchPlaceSecret(const CommId& commId, const std::string& where, 
     }
     if (stop != nullptr && stop->load(std::memory_order_relaxed) != 0)
       return remoteError(ErrorCode::Aborted, "was told to abort while it waited for the rendezvous at ", where);
-    if (deadline.passed()) return timeoutError(ErrorCode::RendezvousSilent, noAnswer("in time"));
+    if (deadline.passed())
+      return timeoutError(ErrorCode::RendezvousSilent, noAnswer(cat("within ", formatSpan(nowNs() - beganNs))));
     if (const int64_t seconds = overdue.dueSeconds(nowNs()); seconds > 0)
       TUTTI_WARN("bootstrap", "this rank ", noAnswer(cat("within ", seconds, " s")));
     ::usleep(kAskAgainMs * 1000);

@@ -35,6 +35,14 @@ TEST_CASE("sizes with suffixes parse and print") {
   if (row.ok) CHECK(bytes == row.bytes);
 }
 
+TEST_CASE("spans of time are told in two digits or so") {
+  CHECK(formatSpan(0) == "0 ms");
+  CHECK(formatSpan(999'999'999) == "999 ms");
+  CHECK(formatSpan(1'000'000'000) == "1.0 s");
+  CHECK(formatSpan(2'560'000'000) == "2.5 s");
+  CHECK(formatSpan(40'900'000'000) == "40 s");
+}
+
 TEST_CASE("hexadecimal goes there and back") {
   const unsigned char data[] = {0, 1, 0xfe, 0x7f};
   std::vector<unsigned char> back;

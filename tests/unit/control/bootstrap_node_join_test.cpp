@@ -298,6 +298,42 @@ TEST_CASE("a rank that does not come tells the others why, whether they are ther
   }
 }
 
+TEST_CASE("a rank that comes when the others have given up hears how late it is") {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    CAPTURE(seed);
+    Comers comers(seed);
+    BootstrapNode& early = comers.comer();
+    const MemberId first = early.join(comers.request(0, 3, comers.lastNode()));
+    BootstrapNode& second = comers.comer();
+    const MemberId other = second.join(comers.request(2, 3, comers.lastNode()));
+    const auto failed = [&] { return early.failure(first).has_value() && second.failure(other).has_value(); };
+    REQUIRE(comers.world().runUntil(failed, Comers::kJoinNs));
+    CHECK(early.failure(first)->status.message() == second.failure(other)->status.message());
+    CHECK(early.failure(first)->status.message().find(" has waited 27 s: raise TUTTI_TIMEOUT_MS") != std::string::npos);
+    const int64_t gaveUpNs = comers.world().nowNs();
+    BootstrapNode* late = nullptr;
+    MemberId last = 0;
+    comers.world().at(gaveUpNs + 4 * kSecond, [&] {
+      JoinRequest request = comers.request(1, 3, -1);
+      late = &comers.comer();
+      request.self = SimWorld::controlAddress(comers.lastNode());
+      request.deadlineNs = gaveUpNs + 34 * kSecond;
+      last = late->join(request);
+    });
+    early.leave(first);
+    second.leave(other);
+    REQUIRE(comers.world().runUntil([&] { return late != nullptr && late->failure(last).has_value(); },
+                                    gaveUpNs + 6 * kSecond));
+    const Status& why = late->failure(last)->status;
+    CHECK(why.code() == tuttiTimeout);
+    CHECK(why.message().find("rank 1 came to the rendezvous at place 4.") == 0);
+    CHECK(why.message().find(" s too late: the other ranks had waited 27 s and given up; start") != std::string::npos);
+    late->leave(last);
+    CHECK(comers.world().runUntil([&] { return comers.place().rendezvousDone(Comers::kCommId); },
+                                  gaveUpNs + 7 * kSecond));
+  }
+}
+
 TEST_CASE("a rank with another secret hears so soon, and the others when they have waited for it") {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     CAPTURE(seed);
