@@ -28,6 +28,20 @@ Status notComing(const MeetingPlace& place, int rank, int nRanks, Status why) {
   return why;
 }
 
+NotComing tells(const MeetingPlace& place, int rank, int nRanks) {
+  return [=](const Status& why) { tellRendezvousPlace(place, rank, nRanks, why, /*waits=*/false); };
+}
+
+/// The ranks of a parent, from which a child is made; a parent that has been freed meanwhile has none.
+NotComing tells(tuttiComm* parent) {
+  return [handle = parent->shared_from_this()](const Status& why) {
+    const Result<CommUse> comm = use(handle.get());
+    if (!comm.ok()) return;
+    (*comm)->watchdog().fail(remoteError(ErrorCode::CannotJoin, "rank ", (*comm)->rank(),
+                                         " cannot take part in making a communicator from this one: ", why.text()));
+  };
+}
+
 /// Joins by a unique id, with a Session of its own.
 JoinFunction joinById(const MeetingPlace& place, int rank, int nRanks, const CommSettings& settings) {
   return [=](AbortState* abortState) -> Result<std::unique_ptr<Comm>> {
@@ -60,7 +74,8 @@ Status initRank(tuttiComm_t* comm, int nRanks, const tuttiUniqueId& id, int rank
   if (!settings.ok()) return place.ok() ? notComing(*place, rank, nRanks, settings.status()) : settings.status();
   TUTTI_TRY(place.status());
   if (settings->cudaDevice >= 0 && cudaDevice >= 0) settings->cudaDevice = cudaDevice;
-  return startJoin(newHandle(rank, nRanks, *settings), joinById(*place, rank, nRanks, *settings), comm);
+  return startJoin(newHandle(rank, nRanks, *settings), joinById(*place, rank, nRanks, *settings), comm,
+                   tells(*place, rank, nRanks));
 }
 
 Status initEnv(tuttiComm_t* comm, const tuttiConfig_t* config) {
@@ -78,7 +93,8 @@ Status initEnv(tuttiComm_t* comm, const tuttiConfig_t* config) {
   wipe(launch->id.internal, sizeof launch->id.internal);
   if (!settings.ok()) return notComing(place, launch->rank, launch->nRanks, settings.status());
   return startJoin(newHandle(launch->rank, launch->nRanks, *settings),
-                   joinById(place, launch->rank, launch->nRanks, *settings), comm);
+                   joinById(place, launch->rank, launch->nRanks, *settings), comm,
+                   tells(place, launch->rank, launch->nRanks));
 }
 
 Status initAll(tuttiComm_t* comms, int nDev, const int* devList) {
@@ -127,7 +143,7 @@ Status commSplit(tuttiComm_t parent, int color, int key, tuttiComm_t* newComm, c
   if (color == TUTTI_SPLIT_NOCOLOR) {
     const auto attend = [comm, key] { return asStatus(planSplit(*comm, TUTTI_SPLIT_NOCOLOR, key, true, true)); };
     if (groupDepth == 0) return attend();
-    currentGroup().attendances.emplace_back(attend);  // other ranks of this thread take part in the same group
+    currentGroup().presences.push_back({attend, tells(parent)});  // other ranks of this thread are in the same group
     return {};
   }
   const auto plan = [comm, color, key, settings] {
@@ -135,7 +151,7 @@ Status commSplit(tuttiComm_t parent, int color, int key, tuttiComm_t* newComm, c
   };
   tuttiComm* const child = newHandle(-1, 0, settings);
   if (settings.splitShare) parent->abortState.adopt(child);
-  return startJoin(child, joinChild(parent, plan, settings), newComm);
+  return startJoin(child, joinChild(parent, plan, settings), newComm, tells(parent));
 }
 
 Status commShrink(tuttiComm_t parent, const int* list, int count, tuttiComm_t* newComm, const tuttiConfig_t* config,
@@ -172,7 +188,7 @@ Status commShrink(tuttiComm_t parent, const int* list, int count, tuttiComm_t* n
   const auto join = [comm, excluded, flags, settings](AbortState* abortState) {
     return joinShrunk(*comm, excluded, flags == TUTTI_SHRINK_ABORT, settings, abortState);
   };
-  return startJoin(newHandle(-1, 0, settings), join, newComm);
+  return startJoin(newHandle(-1, 0, settings), join, newComm, tells(parent));
 }
 
 Status commGrow(tuttiComm_t parent, int nRanks, const tuttiUniqueId* id, int rank, tuttiComm_t* newComm,
@@ -202,7 +218,11 @@ Status commGrow(tuttiComm_t parent, int nRanks, const tuttiUniqueId* id, int ran
   const auto plan = [comm, nRanks, copy, waits = settings.blocking] {
     return planGrow(*comm, nRanks, copy.get(), waits);
   };
-  return startJoin(newHandle(comm->rank(), nRanks, settings), joinChild(parent, plan, settings), newComm);
+  const auto notComing = [handle = parent->shared_from_this(), nRanks, copy](const Status& why) {
+    tells(handle.get())(why);
+    if (const Result<CommUse> old = use(handle.get()); old.ok()) (void)growFailed(**old, nRanks, copy.get(), why);
+  };
+  return startJoin(newHandle(comm->rank(), nRanks, settings), joinChild(parent, plan, settings), newComm, notComing);
 }
 
 /// The handle of a communicator that is to end, whatever state it is in.

@@ -60,7 +60,7 @@ Result<double> timeUsOf(const CallGroup::Entry& entry) {
 /// One communicator runs its calls one after another; several run side by side.
 Result<double> timeUsOf(const CallGroup& group) {
   TUTTI_TRY(group.error);
-  if (!group.joins.empty() || !group.attendances.empty())
+  if (!group.joins.empty() || !group.presences.empty())
     return invalidUsage(ErrorCode::GroupMixed, "communicators that a group makes cannot be simulated");
   std::map<const tuttiComm*, double> timeUs;
   for (const CallGroup::Entry& entry : group.calls) {

@@ -286,6 +286,7 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& 
   if (disturbance.share() <= tooBusy) more = withTwoCores(c, probes, budgetMs, lastEnd, tooBusy);
   if (more) c = std::move(*more);
   if (!more) c.complete = false;
+  if (probes.lacksThreads != nullptr && *probes.lacksThreads) c.complete = false;
   if (nowNs() < lastEnd) measureMemoryAgain(&c);
   for (const LinkProbes::Link& kind : probes.links) shareChannels(kind, &c);
   c.times = 1;

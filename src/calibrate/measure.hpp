@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -49,7 +51,8 @@ struct LinkProbes {
     std::string_view sharesChannels;  // key of an earlier kind whose inline and slots are the same memory; "": none
     std::array<Entry, kNumProtocols> protocols;
   };
-  std::deque<Link> links;  // in the order in which they are measured
+  std::deque<Link> links;                           // in the order in which they are measured
+  std::shared_ptr<std::atomic<bool>> lacksThreads;  // set by a probe that got none; may be null
   bool has(const LinkProfile& link) const { return std::ranges::find(links, link.key, &Link::key) != links.end(); }
   /// Adds the kind if it is not there.
   Entry& at(const LinkProfile& link, Protocol protocol);

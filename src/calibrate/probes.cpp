@@ -8,9 +8,12 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
-#include <thread>
 #include <vector>
 
+#include "src/base/caught.hpp"
+#include "src/base/log_once.hpp"
+#include "src/base/threads.hpp"
+#include "src/calibrate/cores.hpp"
 #include "src/calibrate/disturbance.hpp"
 #include "src/calibrate/local_exchange.hpp"
 #include "src/exec/plan.hpp"
@@ -18,41 +21,6 @@
 
 namespace tutti {
 namespace {
-
-/// Keeps this thread on its core while this lives.  On a busy machine the scheduler else brings both ends of a message
-/// to one core, and its turns are measured.
-class OnThisCore {
- public:
-  OnThisCore() {
-    cpu_set_t here;
-    CPU_ZERO(&here);
-    const int cpu = sched_getcpu();
-    if (cpu < 0 || cpu >= CPU_SETSIZE) return;
-    CPU_SET(static_cast<size_t>(cpu), &here);
-    bound_ = sched_getaffinity(0, sizeof before_, &before_) == 0 && sched_setaffinity(0, sizeof here, &here) == 0;
-  }
-  OnThisCore(const OnThisCore&) = delete;
-  OnThisCore& operator=(const OnThisCore&) = delete;
-  ~OnThisCore() {
-    if (bound_) (void)sched_setaffinity(0, sizeof before_, &before_);
-  }
-
- private:
-  cpu_set_t before_ = {};
-  bool bound_ = false;
-};
-
-// A rank that is bound to one core measures with both threads on it otherwise, which says nothing of its peers.  A new
-// thread begins on the core of its maker, which OnThisCore keeps there.
-void leaveCore() {
-  cpu_set_t others;
-  CPU_ZERO(&others);
-  const int here = sched_getcpu();
-  for (long cpu = 0; cpu < sysconf(_SC_NPROCESSORS_CONF) && cpu < CPU_SETSIZE; ++cpu) {
-    if (cpu != here) CPU_SET(static_cast<size_t>(cpu), &others);
-  }
-  if (CPU_COUNT(&others) > 0) (void)sched_setaffinity(0, sizeof others, &others);
-}
 
 /// What streams move: bytes that go and bytes that come, of both ends.  The first end alone sends where one does.
 /// Shared, for its page faults take time.
@@ -72,9 +40,11 @@ class ProbePair {
  public:
   /// Null: the transport makes no link between such ranks here.
   static std::shared_ptr<ProbePair> make(const TransportEntry& entry, bool oneProcess,
-                                         std::shared_ptr<StreamMemory> streamMemory) {
+                                         std::shared_ptr<StreamMemory> streamMemory,
+                                         std::shared_ptr<std::atomic<bool>> lacksThreads) {
     auto pair = std::make_shared<ProbePair>();
     pair->streamMemory_ = std::move(streamMemory);
+    pair->lacksThreads_ = std::move(lacksThreads);
     for (int rank = 0; rank < 2; ++rank) {
       Result<std::unique_ptr<Transport>> made = pair->transport(entry, rank, oneProcess);
       if (!made.ok()) return nullptr;
@@ -88,12 +58,15 @@ class ProbePair {
 
   /// Ends that close may wait for each other.
   ~ProbePair() {
-    try {
-      const std::jthread other([this] { endpoints_[0].reset(); });
-      endpoints_[1].reset();
-    } catch (const std::exception&) {
-      // No thread: they wait for each other as long as they would for a peer that is gone.
-    }
+    if (endpoints_[0] == nullptr || endpoints_[1] == nullptr) return;
+    const auto end = [this](size_t rank) {
+      endpoints_[rank].reset();
+      return Status();
+    };
+    // Without a thread they wait for each other as long as they would for a peer that is gone.
+    (void)caught([&] {
+      return asStatus(runTogether("the end of a measured link", {[&] { return end(0); }, [&] { return end(1); }}));
+    });
   }
 
   const LinkProfile& link() const { return link_; }
@@ -165,12 +138,13 @@ class ProbePair {
     const OnThisCore stay;
     std::vector<double> us, alone;
     us.reserve(kRounds);
-    std::jthread echo([&] {
-      leaveCore();
-      for (int i = 0; i < kRounds && !failed_; ++i) rewriteAndRead(1);
-    });
-    for (int i = 0; i < kRounds && !failed_; ++i) us.push_back(rewriteAndRead(0));
-    echo.join();
+    together(
+        [&] {
+          for (int i = 0; i < kRounds && !failed_; ++i) us.push_back(rewriteAndRead(0));
+        },
+        [&] {
+          for (int i = 0; i < kRounds && !failed_; ++i) rewriteAndRead(1);
+        });
     for (int i = 0; i < kRounds; ++i) alone.push_back(rewrite(0));  // from the second on nobody else has it
     return failed_ ? -1 : static_cast<double>(kFreshBytes) / 1e3 / std::max(median(us) - median(alone), 1e-3);
   }
@@ -183,27 +157,28 @@ class ProbePair {
     const OnThisCore stay;
     std::vector<double> gbps;
     gbps.reserve(kMostStreams);
-    std::jthread echo([&] {
-      leaveCore();
+    const auto echo = [&] {
       while (meet(1, true)) {
         pump(1, bytes, bothWays, true, direct);
         meet(1, true);
       }
-    });
+    };
     const int64_t begin = nowNs();
     const auto more = [&](int tries) {
       const int least = link_.systemCalls ? kLeastOfSystem : kLeastStreams;
       return tries < least || (tries < kMostStreams && nowNs() - begin < kStreamsNs);
     };
-    for (int tries = 0;; ++tries) {
-      const bool again = more(tries);
-      if (!meet(0, again) || !again) break;
-      const int64_t start = nowNs();
-      pump(0, bytes, true, bothWays, direct);
-      meet(0, true);
-      gbps.push_back(static_cast<double>(bytes) / static_cast<double>(nowNs() - start));
-    }
-    echo.join();
+    const auto tell = [&] {
+      for (int tries = 0;; ++tries) {
+        const bool again = more(tries);
+        if (!meet(0, again) || !again) break;
+        const int64_t start = nowNs();
+        pump(0, bytes, true, bothWays, direct);
+        meet(0, true);
+        gbps.push_back(static_cast<double>(bytes) / static_cast<double>(nowNs() - start));
+      }
+    };
+    together(tell, echo);
     return failed_ ? -1 : *std::ranges::max_element(gbps);
   }
 
@@ -219,26 +194,47 @@ class ProbePair {
   /// Written, read and read into by each end, and near.
   static constexpr size_t kFreshBytes = 128 << 10;
 
+  /// One end's part on this thread, the other's on a core of its own meanwhile.
+  template <class Ours, class Theirs>
+  void together(const Ours& ours, const Theirs& theirs) {
+    if (failed_) return;
+    const auto both = runTogether("measuring links", {[&] {
+                                                        ours();
+                                                        return Status();
+                                                      },
+                                                      [&] {
+                                                        leaveCore();
+                                                        theirs();
+                                                        return Status();
+                                                      }});
+    if (!both.ok()) {
+      *lacksThreads_ = true;
+      TUTTI_WARN_ONCE("plan", "a link is not measured, and counts as built-in figures say: ", both.status().text());
+    }
+    if (!both.ok() || !(*both)[0].ok() || !(*both)[1].ok()) failed_ = true;
+  }
+
   double pingPongUs(size_t bytes, bool direct, int rounds, std::vector<std::byte>* oursCome,
                     std::vector<std::byte>* theirsCome) {
     begin();
     const OnThisCore stay;
     std::vector<double> us;
     us.reserve(static_cast<size_t>(rounds));
-    std::jthread echo([&] {
-      leaveCore();
+    const auto echo = [&] {
       for (int i = 0; i < rounds && !failed_; ++i) {
         take(*endpoints_[1], theirsCome, bytes);
         give(*endpoints_[1], theirs_, bytes, direct);
       }
-    });
-    for (int i = 0; i < rounds && !failed_; ++i) {
-      const int64_t start = nowNs();
-      give(*endpoints_[0], ours_, bytes, direct);
-      take(*endpoints_[0], oursCome, bytes);
-      us.push_back(static_cast<double>(nowNs() - start) / 2e3);
-    }
-    echo.join();
+    };
+    const auto call = [&] {
+      for (int i = 0; i < rounds && !failed_; ++i) {
+        const int64_t start = nowNs();
+        give(*endpoints_[0], ours_, bytes, direct);
+        take(*endpoints_[0], oursCome, bytes);
+        us.push_back(static_cast<double>(nowNs() - start) / 2e3);
+      }
+    };
+    together(call, echo);
     return failed_ ? -1 : lowerQuartile(std::move(us));
   }
 
@@ -363,16 +359,18 @@ class ProbePair {
   size_t hereAt_ = 0;
   std::atomic<bool> failed_{false};
   int64_t probeEndNs_ = 0;  // set before the other thread is
+  std::shared_ptr<std::atomic<bool>> lacksThreads_;
 };
 
 }  // namespace
 
 LinkProbes machineProbes(TransportTable table) {
   LinkProbes probes;
+  probes.lacksThreads = std::make_shared<std::atomic<bool>>(false);
   const auto streamMemory = std::make_shared<StreamMemory>();
   std::shared_ptr<ProbePair> first;  // of the transport
   const auto add = [&](const TransportEntry& entry, bool oneProcess) {
-    const std::shared_ptr<ProbePair> pair = ProbePair::make(entry, oneProcess, streamMemory);
+    const std::shared_ptr<ProbePair> pair = ProbePair::make(entry, oneProcess, streamMemory, probes.lacksThreads);
     if (pair == nullptr || probes.has(pair->link()) || !pair->connect()) return;
     const bool streams = !pair->link().systemCalls;
     const auto probe = [&](Protocol protocol, uint64_t mostBytes, bool direct) {
@@ -407,7 +405,8 @@ LinkProbes machineProbes(TransportTable table) {
 std::optional<CoreDistance> measureCoreDistance(TransportTable table) {
   for (const TransportEntry* entry : table) {
     if (entry->links.empty() || !entry->sharesMemory()) continue;
-    const std::shared_ptr<ProbePair> pair = ProbePair::make(*entry, false, nullptr);
+    const std::shared_ptr<ProbePair> pair =
+        ProbePair::make(*entry, false, nullptr, std::make_shared<std::atomic<bool>>(false));
     if (pair == nullptr || !pair->connect() || pair->inlineBytes() < kMessageSizes[0]) continue;
     const double us = std::min(pair->aloneUs(kMessageSizes[0], false), pair->aloneUs(kMessageSizes[0], false));
     if (us > 0) return CoreDistance{std::string(pair->link().key), us};

@@ -1,9 +1,8 @@
 #include "src/comm/failure_dump.hpp"
 
-#include <exception>
-
 #include "src/base/caught.hpp"
 #include "src/base/log.hpp"
+#include "src/base/threads.hpp"
 
 namespace tutti {
 
@@ -16,15 +15,16 @@ void FailureDump::begin(const Status& why) {
   if (!wanted()) return;
   const std::lock_guard lock(mutex_);
   if (writer_.joinable()) return;
-  try {
-    writer_ = std::thread([this, why] {
-      (void)caught([&]() -> Status {
-        write(why);
-        return {};
-      });
+  Result<std::thread> started = startThread("a flight record", [this, why] {
+    (void)caught([&]() -> Status {
+      write(why);
+      return {};
     });
-  } catch (const std::exception& error) {
-    TUTTI_WARN("trace", "no thread for a flight record: ", error.what());  // a call that fails writes it
+  });
+  if (started.ok()) {
+    writer_ = std::move(*started);
+  } else {
+    TUTTI_WARN("trace", started.status().text());  // a call that fails writes it
   }
 }
 

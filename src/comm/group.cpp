@@ -1,8 +1,8 @@
 #include "src/comm/group.hpp"
 
-#include <future>
 #include <map>
 
+#include "src/base/threads.hpp"
 #include "src/comm/parked_batch.hpp"
 
 namespace tutti {
@@ -92,26 +92,33 @@ std::vector<std::shared_ptr<Part>> partsOf(const CallGroup& group, const std::ve
   return parts;
 }
 
-Status joinAll(const CallGroup& group) {
-  std::vector<std::future<Status>> joins, attendances;
-  joins.reserve(group.joins.size());
-  attendances.reserve(group.attendances.size());
+void giveUp(const CallGroup::Join& join) {
+  *join.out = nullptr;
+  retire(join.handle);
+}
+
+/// `why` no join of the group has begun, when the other ranks have been told.
+Status cannotJoin(const CallGroup& group, const Status& why) {
   for (const CallGroup::Join& join : group.joins) {
-    joins.push_back(std::async(std::launch::async, [&join] { return finishJoin(join.handle, join.join); }));
+    giveUp(join);
+    if (join.notComing) join.notComing(why);
   }
-  for (const auto& attend : group.attendances) attendances.push_back(std::async(std::launch::async, attend));
+  for (const CallGroup::Presence& presence : group.presences) presence.notComing(why);
+  return why;
+}
+
+Status joinAll(const CallGroup& group) {
+  std::vector<std::function<Status()>> tasks;  // wait for each other, perhaps
+  for (const CallGroup::Join& join : group.joins)
+    tasks.emplace_back([&join] { return finishJoin(join.handle, join.join); });
+  for (const CallGroup::Presence& presence : group.presences) tasks.push_back(presence.attend);
+  const Result<std::vector<Status>> ends = runTogether("each communicator that a group makes", tasks);
+  if (!ends.ok()) return cannotJoin(group, ends.status());
   Status first;
-  for (size_t i = 0; i < joins.size(); ++i) {
-    Status status = joins[i].get();
-    if (!status.ok()) {
-      *group.joins[i].out = nullptr;
-      retire(group.joins[i].handle);
-    }
-    if (first.ok()) first = std::move(status);
-  }
-  for (std::future<Status>& attendance : attendances) {
-    Status status = attendance.get();
-    if (first.ok()) first = std::move(status);
+  for (size_t i = 0; i < ends->size(); ++i) {
+    const Status& status = (*ends)[i];
+    if (!status.ok() && i < group.joins.size()) giveUp(group.joins[i]);
+    if (first.ok()) first = status;
   }
   return first;
 }

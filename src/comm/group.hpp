@@ -20,7 +20,13 @@ struct CallGroup {
   struct Join {
     tuttiComm* handle;
     JoinFunction join;
+    NotComing notComing;
     tuttiComm_t* out;
+  };
+  /// A part in others' joins that gives this rank no communicator.
+  struct Presence {
+    std::function<Status()> attend;
+    NotComing notComing;
   };
   struct Entry {
     tuttiComm* handle;
@@ -29,7 +35,7 @@ struct CallGroup {
   };
   Status error;  // the first mistake in a collected call: nothing is started then
   std::vector<Join> joins;
-  std::vector<std::function<Status()>> attendances;  // parts in others' joins that give this rank no communicator
+  std::vector<Presence> presences;
   std::vector<Entry> calls;
   bool opened = true;  // by the program
 };

@@ -8,6 +8,7 @@
 
 #include "src/base/caught.hpp"
 #include "src/base/forked.hpp"
+#include "src/base/threads.hpp"
 #include "src/comm/group.hpp"
 
 namespace tutti {
@@ -93,13 +94,9 @@ void remember(tuttiComm* handle, const Status& error) {
 
 Status finishJoin(tuttiComm* handle, const JoinFunction& join) {
   Result<std::unique_ptr<Comm>> comm = caught([&] { return join(&handle->abortState); });
-  Status status = comm.status();
-  if (status.ok() && !handle->settings.blocking) {
-    Result<std::unique_ptr<HostStream>> own = HostStream::create();
-    status = own.status();
-    if (status.ok()) handle->own = std::move(own).value();
-  }
+  const Status status = comm.status();
   if (!status.ok()) {
+    handle->own.reset();
     {
       const std::lock_guard lock(handle->mutex);
       handle->error = status;
@@ -116,18 +113,33 @@ Status finishJoin(tuttiComm* handle, const JoinFunction& join) {
   return {};
 }
 
-Status startJoin(tuttiComm* handle, JoinFunction join, tuttiComm_t* out) {
+namespace {
+
+/// All threads that a communicator with blocking = 0 needs: the other ranks are still to come, and can be told.
+Status startBackground(tuttiComm* handle, JoinFunction join) {
+  TUTTI_ASSIGN(handle->own, HostStream::create());
+  TUTTI_ASSIGN(handle->joiner, startThread("joining in the background",
+                                           [handle, work = std::move(join)] { (void)finishJoin(handle, work); }));
+  return {};
+}
+
+Status joinInBackground(tuttiComm* handle, JoinFunction join, const NotComing& notComing, tuttiComm_t* out) {
+  const Status started = startBackground(handle, std::move(join));
+  if (started.ok()) return {tuttiInProgress, "joining in the background; poll tuttiCommGetAsyncError"};
+  *out = nullptr;
+  handle->own.reset();
+  retire(handle);
+  if (notComing) notComing(started);
+  return started;
+}
+
+}  // namespace
+
+Status startJoin(tuttiComm* handle, JoinFunction join, tuttiComm_t* out, NotComing notComing) {
   *out = handle;
-  if (!handle->settings.blocking) {
-    try {
-      handle->joiner = std::thread([handle, work = std::move(join)] { (void)finishJoin(handle, work); });
-    } catch (const std::exception& error) {
-      return systemError(ErrorCode::NoThread, "cannot start a thread for joining in the background: ", error.what());
-    }
-    return {tuttiInProgress, "joining in the background; poll tuttiCommGetAsyncError"};
-  }
+  if (!handle->settings.blocking) return joinInBackground(handle, std::move(join), notComing, out);
   if (groupDepth > 0) {
-    currentGroup().joins.push_back({handle, std::move(join), out});
+    currentGroup().joins.push_back({handle, std::move(join), std::move(notComing), out});
     return {};
   }
   Status status = finishJoin(handle, join);

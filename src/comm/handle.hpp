@@ -55,9 +55,12 @@ void retire(tuttiComm* handle) noexcept;
 /// How a communicator comes to be; runs on the caller's thread, a group's, or the handle's own.
 using JoinFunction = std::function<Result<std::unique_ptr<Comm>>(AbortState* abortState)>;
 
+/// Tells the other ranks why this one does not come to a join, where there is no thread for it.  May be empty.
+using NotComing = std::function<void(const Status& why)>;
+
 /// Run `join` for the handle: now, in the enclosing group's end, or (blocking = 0) in the background.
-/// *out is the handle, NULL if a join that was waited for failed.
-Status startJoin(tuttiComm* handle, JoinFunction join, tuttiComm_t* out);
+/// *out is the handle, NULL if a join that was waited for failed, or could not begin.
+Status startJoin(tuttiComm* handle, JoinFunction join, tuttiComm_t* out, NotComing notComing = {});
 
 /// Run `join` and put the outcome into the handle.
 Status finishJoin(tuttiComm* handle, const JoinFunction& join);

@@ -178,14 +178,10 @@ class MonitorSeat::Server {
     listener_ = OwnFd(std::move(listener));
     stop_ = Fd(eventfd(0, EFD_CLOEXEC));
     if (!stop_.valid()) return systemError(ErrorCode::MonitorNotServed, "no eventfd: ", std::strerror(errno));
-    try {
-      thread_ = std::thread([this] {
-        nameOwnThread("tutti-monitor");
-        serve();
-      });
-    } catch (const std::exception& error) {
-      return systemError(ErrorCode::MonitorNotServed, "no thread: ", error.what());
-    }
+    TUTTI_ASSIGN(thread_, startThread("tutti-top", [this] {
+                   nameOwnThread("tutti-monitor");
+                   serve();
+                 }));
     return {};
   }
 

@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "src/base/caught.hpp"
@@ -68,11 +67,7 @@ Result<std::shared_ptr<ProgressEngine>> ProgressEngine::get() {
   const std::lock_guard lock(registry.mutex);
   if (std::shared_ptr<ProgressEngine> engine = registry.current.lock()) return engine;
   auto engine = std::make_shared<ProgressEngine>();
-  try {
-    engine->thread_ = std::thread([e = engine.get()] { e->work(); });
-  } catch (const std::exception& error) {
-    return systemError(ErrorCode::NoThread, "cannot start a thread for the progress engine: ", error.what());
-  }
+  TUTTI_ASSIGN(engine->thread_, startThread("the progress engine", [e = engine.get()] { e->work(); }));
   registry.current = engine;
   return engine;
 }

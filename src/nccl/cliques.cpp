@@ -4,10 +4,9 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <system_error>
-#include <thread>
 #include <utility>
 
+#include "src/base/threads.hpp"
 #include "src/nccl/calls.hpp"
 #include "src/nccl/current_device.hpp"
 #include "src/nccl/errors.hpp"
@@ -71,28 +70,6 @@ void forget(ncclComm_t comm) {
   all.members.erase(found);
 }
 
-using End = ncclResult_t (*)(ncclComm_t);
-
-/// `end` on all of them at once, as it waits for the others; the first error.
-ncclResult_t endAll(const std::vector<ncclComm_t>& comms, End end) {
-  std::vector<ncclResult_t> results(comms.size(), ncclSuccess);
-  std::vector<std::jthread> threads;
-  threads.reserve(comms.size());
-  for (size_t i = 1; i < comms.size(); ++i) {
-    try {
-      threads.emplace_back([&, i] { results[i] = end(comms[i]); });
-    } catch (const std::exception& error) {
-      results[i] = fail(ncclSystemError, "CommDestroy", std::string("cannot start a thread: ") + error.what());
-    }
-  }
-  if (!comms.empty()) results[0] = end(comms[0]);
-  threads.clear();
-  for (const ncclResult_t result : results) {
-    if (result != ncclSuccess) return result;
-  }
-  return ncclSuccess;
-}
-
 ncclResult_t finalizeOne(ncclComm_t comm) { return finish("CommFinalize", tuttiCommFinalize(handle(comm))); }
 
 // NCCL's destroy does not care whether other processes are still there, and programs end without caring either.
@@ -100,6 +77,40 @@ ncclResult_t destroyOne(ncclComm_t comm) {
   const tuttiResult_t result = tuttiCommDestroy(handle(comm));
   if (result != tuttiRemoteError && result != tuttiTimeout) return finish("CommDestroy", result);
   logInfo(subject::kDestroy, format("comm %p freed; %s", static_cast<void*>(comm), tuttiGetLastError(handle(comm))));
+  return ncclSuccess;
+}
+
+struct End {
+  const char* function;
+  ncclResult_t (*one)(ncclComm_t);
+  bool frees;
+};
+constexpr End kFinalize = {"CommFinalize", finalizeOne, false};
+constexpr End kDestroy = {"CommDestroy", destroyOne, true};
+
+/// Those that cannot end at once are freed one by one all the same, if they were to be.
+ncclResult_t endNone(const std::vector<ncclComm_t>& comms, const End& end, const Status& why) {
+  for (const ncclComm_t comm : comms) {
+    if (end.frees) (void)tuttiCommAbort(handle(comm));
+  }
+  return fail(ncclSystemError, end.function, why.text());
+}
+
+/// The end of all of them at once, as each waits for the others; the first error.
+ncclResult_t endAll(const std::vector<ncclComm_t>& comms, const End& end) {
+  std::vector<ncclResult_t> results(comms.size(), ncclSuccess);
+  std::vector<std::function<Status()>> tasks;
+  for (size_t i = 0; i < comms.size(); ++i) {
+    tasks.emplace_back([&, i] {
+      results[i] = end.one(comms[i]);
+      return Status();
+    });
+  }
+  const auto ended = runTogether("each rank of this process that ends", tasks);
+  if (!ended.ok()) return endNone(comms, end, ended.status());
+  for (const ncclResult_t result : results) {
+    if (result != ncclSuccess) return result;
+  }
   return ncclSuccess;
 }
 
@@ -279,7 +290,7 @@ ncclResult_t finalizeComm(ncclComm_t comm) {
       if (--clique.open <= 0) due = std::exchange(clique.finalizing, {});
     }
   }
-  return endAll(due, finalizeOne);
+  return endAll(due, kFinalize);
 }
 
 ncclResult_t revokeComm(ncclComm_t comm, int flags) {
@@ -302,14 +313,14 @@ ncclResult_t revokeComm(ncclComm_t comm, int flags) {
 ncclResult_t destroyComm(ncclComm_t comm) {
   std::vector<ncclComm_t> due;
   if (!endMember(comm, true, &due)) return gone("CommDestroy");
-  return endAll(due, destroyOne);
+  return endAll(due, kDestroy);
 }
 
 ncclResult_t abortComm(ncclComm_t comm) {
   std::vector<ncclComm_t> due;
   if (!endMember(comm, false, &due)) return gone("CommAbort");
   const ncclResult_t result = finish("CommAbort", tuttiCommAbort(handle(comm)));
-  const ncclResult_t others = endAll(due, destroyOne);
+  const ncclResult_t others = endAll(due, kDestroy);
   return result != ncclSuccess ? result : others;
 }
 

@@ -228,7 +228,12 @@ tuttiResult_t tuttiPipelineCreate(tuttiPipeline_t* pipeline, tuttiComm_t comm, t
     made->rank = group.rank();
     made->count = count;
     made->dtype = dtype;
-    made->connect();
+    try {
+      made->connect();
+    } catch (...) {
+      made->disconnect(true);
+      throw;
+    }
     *pipeline = made.release();
   });
 }

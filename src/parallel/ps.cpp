@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "src/base/threads.hpp"
+
 using namespace tutti::parallel;
 
 struct tuttiPs {
@@ -53,12 +55,14 @@ class PsOf final : public tuttiPs {
 
   void serve() override {
     if (!serves) fail(tuttiInvalidUsage, "this rank is a worker");
-    // By jthread: where the last ones cannot be had, those before end with their workers first.
-    std::vector<std::jthread> threads;
+    std::vector<std::function<Status()>> answers;
     for (int w = 0; w < workers_; ++w) {
-      threads.emplace_back([this, w] { answer(w); });
+      answers.emplace_back([this, w] {
+        answer(w);
+        return Status();
+      });
     }
-    threads.clear();
+    orThrow(asStatus(runTogether("each worker of a parameter server", answers)));
     left = true;
     const std::string why = shard_->failure();
     broken = !why.empty();

@@ -12,6 +12,9 @@
 #include <thread>
 #include <utility>
 
+#include "src/base/threads.hpp"
+#include "src/parallel/memory.hpp"
+
 namespace tutti::parallel {
 
 inline double millisecondsSince(std::chrono::steady_clock::time_point start) {
@@ -20,7 +23,8 @@ inline double millisecondsSince(std::chrono::steady_clock::time_point start) {
 
 class Worker {
  public:
-  Worker() : thread_([this] { work(); }) {}
+  /// Throws a sentence where no thread can be had.
+  Worker() : thread_(orThrow(startThread("what a layer sends while it computes", [this] { work(); }))) {}
   ~Worker() {
     {
       const std::lock_guard lock(mutex_);

@@ -1,5 +1,7 @@
 #include "tests/faults/fault_calls.hpp"
 
+#include <unistd.h>
+
 #include "tutti/parallel/dp.h"
 
 namespace tutti::test {
@@ -236,16 +238,71 @@ tuttiResult_t runParallel(tuttiComm_t comm, int, FaultBuffers& b, int* wrong) {
   return result == tuttiSuccess ? destroyed : result;
 }
 
+// ---- What has threads: streams, communicators that do not block, groups that make some, layers that compute meanwhile
+
+/// The state of a communicator that does not block, when it has one.
+tuttiResult_t settled(tuttiComm_t comm) {
+  tuttiResult_t state = tuttiInProgress;
+  while (state == tuttiInProgress) {
+    CALLS_TRY(tuttiCommGetAsyncError(comm, &state));
+    ::usleep(200);
+  }
+  return state;
+}
+
+tuttiResult_t runUnblocked(tuttiComm_t comm, int rank, FaultBuffers& b, int* wrong) {
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  tuttiComm_t child = nullptr;
+  if (const tuttiResult_t r = tuttiCommSplit(comm, 0, rank, &child, &config); r != tuttiInProgress) return r;
+  tuttiResult_t result = settled(child);
+  if (result == tuttiSuccess) result = tuttiAllReduce(b.in(), b.out(), 300, tuttiFloat32, tuttiSum, child, nullptr);
+  if (result == tuttiInProgress) result = settled(child);
+  if (result == tuttiSuccess) *wrong += differing(b.out(), 300, 2.0F);
+  return endOf(child, result);
+}
+
+/// Two communicators in one group, each from a parent of its own.
+tuttiResult_t runGroup(tuttiComm_t comm, tuttiComm_t second, int rank, FaultBuffers& b, int* wrong) {
+  tuttiComm_t made[2] = {};
+  CALLS_TRY(tuttiGroupStart());
+  (void)tuttiCommSplit(comm, 0, rank, &made[0], nullptr);
+  (void)tuttiCommSplit(second, 0, rank, &made[1], nullptr);
+  tuttiResult_t result = tuttiGroupEnd();
+  for (tuttiComm_t one : made) {
+    if (one == nullptr) continue;
+    if (result == tuttiSuccess) {
+      result = useChild(one, 2, b, wrong);
+    } else {
+      (void)tuttiCommAbort(one);
+    }
+  }
+  return result;
+}
+
+tuttiResult_t runThreads(tuttiComm_t comm, int rank, FaultBuffers& b, int* wrong) {
+  tuttiStream_t stream = nullptr;
+  CALLS_TRY(tuttiStreamCreate(&stream));
+  tuttiResult_t result = runOnStream(comm, stream, b, wrong);
+  (void)tuttiStreamDestroy(stream);
+  if (result == tuttiSuccess) result = runUnblocked(comm, rank, b, wrong);
+  tuttiComm_t second = nullptr;
+  if (result == tuttiSuccess) result = tuttiCommSplit(comm, 0, rank, &second, nullptr);
+  if (result == tuttiSuccess) result = endOf(second, runGroup(comm, second, rank, b, wrong));
+  return result == tuttiSuccess ? runParallel(comm, rank, b, wrong) : result;
+}
+
 }  // namespace
 
 std::unique_ptr<FaultBuffers> makeHostBuffers() { return std::make_unique<HostBuffers>(); }
 
-const std::array<FaultCalls, 6>& faultCalls() {
-  static constexpr std::array<FaultCalls, 6> all = {{{"basic", runBasic, true, false},
+const std::array<FaultCalls, 7>& faultCalls() {
+  static constexpr std::array<FaultCalls, 7> all = {{{"basic", runBasic, true, false},
                                                      {"collectives", runCollectives, false, false},
                                                      {"children", runChildren, false, false},
                                                      {"memory", runMemory, false, false},
                                                      {"parallel", runParallel, false, false},
+                                                     {"threads", runThreads, false, false},
                                                      {"cuda", runBasic, true, true}}};
   return all;
 }

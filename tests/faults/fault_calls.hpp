@@ -34,6 +34,6 @@ struct FaultCalls {
   bool cuda;
 };
 
-const std::array<FaultCalls, 6>& faultCalls();
+const std::array<FaultCalls, 7>& faultCalls();
 
 }  // namespace tutti::test

@@ -61,8 +61,8 @@ MAY_INCLUDE = {
 # Parts that are written on the public header alone.
 PUBLIC_ONLY = ("perf", "examples", "tools/run", "src/parallel", "src/nccl")
 APART = ("perf/micro", "perf/oracle", "perf/ways", "perf/gpu")  # but not these
-# ... nor these headers: of devices, which are linked into the training layers, too; and of kernel source.
-DECLARATIONS = ("src/device/device.hpp", "src/device/cuda/device.hpp", "src/exec/kernels/team.hpp")
+# ... nor these headers: of devices and threads, whose sources are linked into those parts, too; and of kernel source.
+DECLARATIONS = ("src/device/device.hpp", "src/device/cuda/device.hpp", "src/base/threads.hpp", "src/exec/kernels/team.hpp")
 # Folders in which every source belongs to one of the above.
 LAYERED = ("src", "transport", "algorithms")
 SOURCES = (".cpp", ".hpp", ".h", ".c", ".inc", ".cu")

@@ -93,6 +93,9 @@ returned() {
     [ "$(grep -c 'verbs: .*(rxe1:1): the port is back, and carries its part again' "$log")" = 2 ] && [ "$back" -gt 100 ]
 }
 check 'one of two ports goes down and comes back' returned
+# One thread after the other cannot be had: errors that say so, and nothing left.
+starved() { LD_PRELOAD=$build/tests/faults/libfailing_calls.so "$build/tests/faults/fault_points" --kind thread --calls "$1" >"$log" 2>&1; }
+for calls in basic threads; do check "threads that cannot be had in $calls calls" starved $calls; done
 # A user who may lock little memory.
 unlocked() {
   su nobody -s /bin/bash -c "ulimit -l 200; TUTTI_UNIQUE_ID= exec '$run' -n 2 --no-tag '$build/tests/multiproc/hosts_ranks'" >"$log" 2>&1

@@ -4,7 +4,6 @@
 #include <sys/eventfd.h>
 
 #include <cerrno>
-#include <exception>
 #include <utility>
 
 #include "src/base/caught.hpp"
@@ -42,14 +41,10 @@ Status CallBacks::start() {
   if (!epoll_.valid()) return errnoError(errno, ErrorCode::NoEpoll, "cannot create an epoll descriptor");
   TUTTI_TRY(end_.make());
   TUTTI_TRY(add(epoll_, end_.descriptor(), kEnd));
-  try {
-    thread_ = std::thread([this] {
-      nameOwnThread("tutti-callbacks");
-      listen();
-    });
-  } catch (const std::exception& error) {
-    return systemError(ErrorCode::NoThread, "cannot start a thread that closes memory of others: ", error.what());
-  }
+  TUTTI_ASSIGN(thread_, startThread("closing memory of other ranks", [this] {
+                 nameOwnThread("tutti-callbacks");
+                 listen();
+               }));
   return {};
 }
 

@@ -1,10 +1,9 @@
 #include "src/comm/cuda/executor.hpp"
 
 #include <algorithm>
-#include <system_error>
-#include <thread>
 
 #include "src/base/log.hpp"
+#include "src/base/threads.hpp"
 #include "src/comm/cuda/stream_batch.hpp"
 
 namespace tutti {
@@ -113,11 +112,11 @@ void CudaExecutor::retire(std::unique_ptr<Executor> self) {
     delete this;
   };
   (void)self.release();
-  try {
-    std::thread(finish).detach();
-  } catch (const std::exception& error) {
-    TUTTI_WARN("cuda", "memory of an aborted communicator is never freed, as no thread can wait for its streams: ",
-               error.what());
+  Result<std::thread> waiting = startThread("the streams of an aborted communicator", finish);
+  if (waiting.ok()) {
+    waiting->detach();
+  } else {
+    TUTTI_WARN("cuda", "memory of an aborted communicator is never freed: ", waiting.status().text());
   }
 }
 

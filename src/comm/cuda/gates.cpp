@@ -1,8 +1,8 @@
 #include "src/comm/cuda/gates.hpp"
 
-#include <exception>
 #include <map>
-#include <thread>
+
+#include "src/base/threads.hpp"
 
 namespace tutti {
 
@@ -25,14 +25,11 @@ void DeviceGates::close() {
 void DeviceGates::open() {
   const std::lock_guard lock(mutex_);
   if (--closed_ > 0 || putOff_.empty()) return;
-  try {
-    std::thread([gates = shared_from_this()] {
-      const std::lock_guard running(gates->mutex_);
-      gates->runPutOff();
-    }).detach();
-  } catch (const std::exception&) {
-    // The next gate that opens, or task that comes, has them run.
-  }
+  Result<std::thread> aside = startThread("work of a device that was put off", [gates = shared_from_this()] {
+    const std::lock_guard running(gates->mutex_);
+    gates->runPutOff();
+  });
+  if (aside.ok()) aside->detach();  // else the next gate that opens, or task that comes, has them run
 }
 
 /// If no gate has been closed again.  With the lock.

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <exception>
 #include <utility>
 
 #include "src/base/log.hpp"
+#include "src/base/threads.hpp"
 
 namespace tutti {
 
@@ -56,13 +56,11 @@ Status OpenPlaces::keep(std::shared_ptr<Session> session, const CommId& commId, 
   Session* const key = session.get();
   Place& place = places_[key];
   place.commId = commId;
-  try {
-    place.keeper =
-        std::thread([this, session = std::move(session), commId, deadline] { wait(session.get(), commId, deadline); });
-  } catch (const std::exception& e) {
-    places_.erase(key);
-    return systemError(ErrorCode::NoThread, "cannot start a thread: ", e.what());
-  }
+  Result<std::thread> keeper = startThread("a rendezvous", [this, session = std::move(session), commId, deadline] {
+    wait(session.get(), commId, deadline);
+  });
+  if (!keeper.ok()) places_.erase(key);
+  TUTTI_ASSIGN(place.keeper, std::move(keeper));
   return {};
 }
 

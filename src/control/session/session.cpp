@@ -90,17 +90,13 @@ Status Session::Impl::startThread() {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  Status status;
-  try {
-    thread = std::thread([this] {
-      nameOwnThread("tutti-io");
-      run();
-    });
-  } catch (const std::exception& e) {
-    status = systemError(ErrorCode::NoThread, "cannot start a thread: ", e.what());
-  }
+  Result<std::thread> started = tutti::startThread("connections between ranks", [this] {
+    nameOwnThread("tutti-io");
+    run();
+  });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return status;
+  TUTTI_ASSIGN(thread, std::move(started));
+  return {};
 }
 
 Session::~Session() {

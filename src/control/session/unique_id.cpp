@@ -86,7 +86,7 @@ int64_t patienceMs() {
   return given.ok() ? *given : 30'000;
 }
 
-void tellRendezvousPlace(const MeetingPlace& place, int rank, int nRanks, const Status& why) {
+void tellRendezvousPlace(const MeetingPlace& place, int rank, int nRanks, const Status& why, bool waits) {
   if (nRanks < 1 || nRanks > kMaxRanks) return;
   if (nRanks == 1) return closeRendezvousPlace(place.commId);
   const Deadline deadline = Deadline::inMs(kTellMs);
@@ -96,7 +96,7 @@ void tellRendezvousPlace(const MeetingPlace& place, int rank, int nRanks, const 
   const Status told = tell(place, rank, nRanks, failure, deadline);
   if (!told.ok())
     TUTTI_INFO("bootstrap", "the other ranks do not hear that rank ", rank, " cannot join: ", told.message());
-  OpenPlaces::instance().await(place.commId, deadline);
+  if (waits) OpenPlaces::instance().await(place.commId, deadline);
 }
 
 void awaitRendezvousPlace(const CommId& commId) { OpenPlaces::instance().await(commId, Deadline::inMs(kTellMs)); }

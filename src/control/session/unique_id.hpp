@@ -47,8 +47,8 @@ void tellRankEnded(const MeetingPlace& place, int rank, const std::string& how);
 
 /// Those who meet at `place`, or come later, fail at once with the reason why this rank does not join.  Takes until
 /// they are told, at most kTellMs: the place may not be there yet, and one of this process stays until all ranks have
-/// heard. For a communicator of one rank only closes the place.
-void tellRendezvousPlace(const MeetingPlace& place, int rank, int nRanks, const Status& why);
+/// heard, if this waits for that.  For a communicator of one rank only closes the place.
+void tellRendezvousPlace(const MeetingPlace& place, int rank, int nRanks, const Status& why, bool waits = true);
 /// Waits, at most kTellMs, until all ranks have heard why a rendezvous of this process has failed.
 void awaitRendezvousPlace(const CommId& commId);
 inline constexpr int64_t kTellMs = 2000;

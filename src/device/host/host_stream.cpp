@@ -1,9 +1,9 @@
 #include "src/device/host/host_stream.hpp"
 
-#include <exception>
 #include <utility>
 
 #include "src/base/caught.hpp"
+#include "src/base/threads.hpp"
 
 namespace tutti {
 
@@ -24,11 +24,7 @@ Status StreamPoint::await() const {
 
 Result<std::unique_ptr<HostStream>> HostStream::create() {
   std::unique_ptr<HostStream> stream(new HostStream);
-  try {
-    stream->thread_ = std::thread([s = stream.get()] { s->work(); });
-  } catch (const std::exception& error) {
-    return systemError(ErrorCode::NoThread, "cannot start a thread for a host stream: ", error.what());
-  }
+  TUTTI_ASSIGN(stream->thread_, startThread("a host stream", [s = stream.get()] { s->work(); }));
   return stream;
 }
 

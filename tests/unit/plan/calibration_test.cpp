@@ -20,6 +20,7 @@
 #include "src/calibrate/disturbance.hpp"
 #include "src/calibrate/measure.hpp"
 #include "src/calibrate/probes.hpp"
+#include "tests/support/no_threads.hpp"
 #include "tests/support/temp_folder.hpp"
 #include "transport/shm/entry.hpp"
 #include "transport/table.hpp"
@@ -403,6 +404,21 @@ TEST_CASE("a glance at the machine sees others, and how far two cores are") {
   CHECK(distance->us > 0);
   const LinkProbes probes = machineProbes(transports());
   CHECK(std::ranges::any_of(probes.links, [&](const LinkProbes::Link& link) { return link.key == distance->key; }));
+}
+
+TEST_CASE("links that there is no thread to measure with keep their figures, and are measured another time") {
+  const LinkProbes probes = machineProbes(transports());
+  REQUIRE_FALSE(probes.links.empty());
+  const LinkKinds kinds = linkKinds(transports());
+  const test::NoThreads none;
+  CHECK_FALSE(measureCoreDistance(transports()));
+  const Calibration measured = measureCalibration(thisMachine(), kinds, probes, 200, /*tooBusy=*/1);
+  CHECK(*probes.lacksThreads);
+  CHECK_FALSE(measured.complete);
+  const std::string_view key = probes.links.front().key;
+  const Calibration builtIn = defaultCalibration(thisMachine(), kinds);
+  for (const Protocol protocol : kAllProtocols)
+    CHECK((*measured.find(key))[protocol].available == (*builtIn.find(key))[protocol].available);
 }
 
 TEST_CASE("other programs' part of the processors is seen") {
