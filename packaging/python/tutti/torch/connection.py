@@ -14,6 +14,7 @@ from .._library import make
 from .errors import check, lib
 from .lane import Lane
 from .message import Send, closed_error
+from .threads import start
 
 FAREWELL = -(2**62)  # a tag that no message has
 LEAVE_MS = 2000  # how long one end waits for the other when both leave
@@ -34,10 +35,12 @@ def pauses():
 class Connection:
     """One end, and the thread that connects it."""
 
-    def __init__(self, group, peer, name):
+    def __init__(self, group, peer):
         self.group, self.peer = group, peer
         self.lane, self.error, self.closing = None, None, False
-        self.thread = threading.Thread(target=self._main, name=f"tutti {name} {peer}", daemon=True)
+
+    def _start(self, name):
+        self.thread = start(f"the connection with rank {self.peer}", f"tutti {name} {self.peer}", self._main)
 
     def _join(self, unique_id, rank):
         comm = ctypes.c_void_p()
@@ -59,9 +62,9 @@ class Outgoing(Connection):
     """Sends go on by the lane's stream, without a thread of Python."""
 
     def __init__(self, group, peer):
-        super().__init__(group, peer, "to")
+        super().__init__(group, peer)
         self._lock, self._queue = threading.Lock(), []
-        self.thread.start()
+        self._start("to")
 
     def post(self, what, tensor, tag, buffer, span):
         with self._lock:
@@ -134,11 +137,11 @@ class Incoming(Connection):
     """Messages are received by whichever thread waits for one of them, and by this one's where nobody does."""
 
     def __init__(self, group, peer):
-        super().__init__(group, peer, "from")
+        super().__init__(group, peer)
         self._driving, self._kick, self._header = threading.Lock(), threading.Event(), Header()
         self._draining = self._departed = False
         self.current = None
-        self.thread.start()
+        self._start("from")
 
     def _main(self):
         try:

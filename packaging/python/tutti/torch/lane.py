@@ -8,6 +8,7 @@ import time
 from .._api import core
 from .._calls import call
 from .errors import check, lib
+from .threads import start
 from .work import StreamWork
 
 
@@ -86,8 +87,9 @@ class Lane:
         """The completion thread completes the work when its calls have ended."""
         with self._lock:
             if self._followed is None:
-                self._followed = queue.SimpleQueue()
-                threading.Thread(target=complete_all, args=(self._followed,), name="tutti completion", daemon=True).start()
+                followed = queue.SimpleQueue()
+                start("the completion of works", "tutti completion", complete_all, followed)
+                self._followed = followed
             self._followed.put(work)
 
     def limit(self, timeout_ms):

@@ -10,6 +10,7 @@ import torch
 from .connection import Incoming, Outgoing
 from .mailbox import Mailbox
 from .message import CLOSED, Receive, closed_error
+from .threads import start
 
 TICK_S = 1e-3    # a receive that nobody has waited for by then is left to other threads
 LINGER_S = 5e-2  # how long the watcher looks every tick after the last receive
@@ -52,8 +53,7 @@ class Messages:
     def _start(self):
         with self._lock:
             if self._watcher is None and not self._closed:
-                self._watcher = threading.Thread(target=self._watch, name="tutti receives", daemon=True)
-                self._watcher.start()
+                self._watcher = start("receives", "tutti receives", self._watch)
 
     def drive(self, receive):
         incoming = self._incoming.get(receive.peer)
@@ -141,8 +141,13 @@ class Messages:
 
 def leave_all(connections, gracefully):
     """All at once: each waits for its other end, whose process leaves in an order of its own."""
-    threads = [threading.Thread(target=connection.leave, args=(gracefully,), daemon=True) for connection in connections]
-    for thread in threads:
-        thread.start()
+    threads, alone = [], []
+    for connection in connections:
+        try:
+            threads.append(start("the end of a connection", "tutti leaves", connection.leave, gracefully))
+        except RuntimeError:
+            alone.append(connection)
+    for connection in alone:
+        connection.leave(gracefully)
     for thread in threads:
         thread.join()

@@ -5,7 +5,6 @@ and takes no answer to any other."""
 import ctypes
 import hashlib
 import os
-import threading
 from datetime import timedelta
 
 import torch.distributed as dist
@@ -14,6 +13,7 @@ from .._api import core
 from .._library import make
 from .connection import pauses
 from .errors import check, lib
+from .threads import start
 
 
 def meet(store, rank, size, options, timeout_ms, lanes=None, device=core.TUTTI_DEVICE_HOST):
@@ -58,11 +58,10 @@ class Answers:
 
     def __init__(self, store, size, ids):
         self._store, self._size, self._ids, self._joined = store, size, ids, False
-        self._thread = threading.Thread(target=self._answer, name="tutti rendezvous", daemon=True)
 
     def __enter__(self):
         if self._size > 1:
-            self._thread.start()
+            self._thread = start("answers to ranks that join", "tutti rendezvous", self._answer)
 
     def __exit__(self, *error):
         self._joined = True

@@ -10,6 +10,7 @@ from torch._C._distributed_c10d import Work as C10dWork
 from .._api import core
 from . import kept, spans
 from .errors import failure, lib
+from .threads import start
 
 
 def seconds_of(timeout):
@@ -220,7 +221,7 @@ class ThreadWork(PendingWork):
     def __init__(self, what, outputs, sequence, body, span):
         super().__init__(what, outputs, sequence)
         self._body, self._span, self._done = body, span, threading.Event()
-        threading.Thread(target=self._main, name=f"tutti {what}", daemon=True).start()
+        start(what, f"tutti {what}", self._main)
 
     def _main(self):
         try:
