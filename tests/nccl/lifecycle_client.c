@@ -1,6 +1,10 @@
 /* A program written to NCCL: non-blocking communicators, abort, config, errors.  Two ranks of one thread, on host
  * memory. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* pthread_setattr_default_np */
+#endif
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -229,6 +233,20 @@ static void streams(void) {
   NCCL(ncclCommDestroy(comm[0]));
 }
 
+/* Ranks of a process end together, by threads.  Where the system gives none they are freed one by one. */
+static void withoutThreads(void) {
+  ncclComm_t comm[kRanks];
+  pthread_attr_t before, endless;
+  NCCL(ncclCommInitAll(comm, kRanks, NULL));
+  CHECK(pthread_getattr_default_np(&before) == 0 && pthread_getattr_default_np(&endless) == 0);
+  CHECK(pthread_attr_setstacksize(&endless, (size_t)1 << 60) == 0 && pthread_setattr_default_np(&endless) == 0);
+  NCCL(ncclCommDestroy(comm[0]));
+  CHECK(ncclCommDestroy(comm[1]) == ncclSystemError);
+  CHECK(strstr(ncclGetLastError(NULL), "cannot start a thread for each rank of this process that ends: ") != NULL);
+  CHECK(pthread_setattr_default_np(&before) == 0);
+  for (int r = 0; r < kRanks; ++r) CHECK(ncclCommDestroy(comm[r]) == ncclInvalidArgument);
+}
+
 static void several(void) {
   ncclUniqueId ids[2];
   ncclComm_t comm[kRanks];
@@ -255,6 +273,7 @@ int main(void) {
   succession();
   configs();
   streams();
+  withoutThreads();
   several();
   return 0;
 }
