@@ -25,6 +25,11 @@ class Dialer {
     dial.retry(network_, why);
     nextNs_ = std::min(nextNs_, dial.nextNs);
   }
+  /// It is tried again then, if not before.
+  void noLater(Dial& dial, int64_t ns) {
+    dial.nextNs = std::min(dial.nextNs, ns);
+    nextNs_ = std::min(nextNs_, dial.nextNs);
+  }
   void cancel(const Dial& dial) { authentication_.cancel(dial.link); }
 
   /// The earliest nextNs of all dials, or earlier.

@@ -83,7 +83,10 @@ std::optional<Failure> Meeting::onDialFailed(const Status& why, Lacks lacks) {
   // The rendezvous has this rank's address, and this rank has all that it dials: the others can still dial it.  If none
   // has done so for a while, none will.
   const bool waits = answered_ && lacks != Lacks::AddressOfPeer && now - dial_.failingSinceNs < kDialsNs;
-  if (waits && !over()) return {};
+  if (waits && !over()) {
+    dialer_.noLater(dial_, dial_.failingSinceNs + kDialsNs);  // pauses between dials have grown as long as that
+    return {};
+  }
   dial_.nextNs = kNoTimer;
   if (over() || lacks == Lacks::Nothing) return {};
   return Failure{
