@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 
 #include "tests/fake_cuda/memory.hpp"
 
@@ -33,13 +34,23 @@ struct Handle {
   int times = 1;
 };
 
+/// A range of addresses, in what was mapped for it.
+struct Reservation {
+  size_t bytes = 0;
+  void* raw = nullptr;
+  size_t rawBytes = 0;
+};
+/// Of those that have been freed: a kernel has 65,530 mappings for a process.
+constexpr size_t kMostClosed = 1024;
+
 /// Guarded by the mutex of memory().
 struct Virtual {
   AllocationHandle next = 1;
   std::map<AllocationHandle, Handle> handles;
   uint64_t nextMapping = 1;
   std::map<uint64_t, std::shared_ptr<Pages>> mappings;  // by Allocation::pages
-  std::map<Address, size_t> reserved;
+  std::map<Address, Reservation> reserved;
+  std::deque<Reservation> closed;  // the oldest first
 };
 Virtual& virtualMemory() {
   static Virtual& v = *new Virtual;
@@ -68,14 +79,31 @@ bool isReserved(Address address, size_t bytes) {
   auto at = reserved.upper_bound(address);
   if (at == reserved.begin()) return false;
   --at;
-  return address + bytes <= at->first + at->second;
+  return address + bytes <= at->first + at->second.bytes;
 }
 
+/// The last of those that begin before `end`, which tells all where no two overlap; end() of the map: there is none.
+std::map<Address, Allocation>::iterator lastBefore(Address end) {
+  const auto after = memory().byAddress.lower_bound(end);
+  return after == memory().byAddress.begin() ? memory().byAddress.end() : std::prev(after);
+}
+
+/// Looks at neighbours alone: a process may have mapped and unmapped any number of ranges.
 bool isMapped(Address address, size_t bytes) {
-  for (const auto& [start, a] : memory().byAddress) {
-    if (!a.freed && start < address + bytes && address < start + a.mapped) return true;
+  const auto& all = memory().byAddress;
+  for (auto at = lastBefore(address + bytes); at != all.end() && address < at->first + at->second.mapped;
+       at = lastBefore(at->first)) {
+    if (!at->second.freed) return true;
   }
   return false;
+}
+
+/// What was unmapped there before.
+void forgetFreed(Address address, size_t bytes) {
+  auto& all = memory().byAddress;
+  for (auto at = lastBefore(address + bytes); at != all.end() && address < at->first + at->second.mapped;
+       at = lastBefore(address + bytes))
+    all.erase(at);
 }
 
 /// Which device the pages of a descriptor are on: their name says so, as it is all that travels.
@@ -111,8 +139,8 @@ std::string virtualLeaks() {
     std::snprintf(line, sizeof line, "leak: handle %llu of %zu bytes was never released\n", handle, held.pages->bytes);
     leaks += line;
   }
-  for (const auto& [address, bytes] : virtualMemory().reserved) {
-    std::snprintf(line, sizeof line, "leak: [0x%lx, +%zu) is still reserved\n", address, bytes);
+  for (const auto& [address, range] : virtualMemory().reserved) {
+    std::snprintf(line, sizeof line, "leak: [0x%lx, +%zu) is still reserved\n", address, range.bytes);
     leaks += line;
   }
   return leaks;
@@ -194,18 +222,26 @@ Error cuMemAddressReserve(Address* address, size_t bytes, size_t alignment, Addr
   *address = (reinterpret_cast<Address>(raw) + step - 1) / step * step;
   if (*address % (2 * step) == 0) *address += step;
   const std::lock_guard lock(memory().mutex);
-  virtualMemory().reserved[*address] = bytes;
+  virtualMemory().reserved[*address] = {bytes, raw, bytes + 2 * step};
   return kSuccess;
 }
-// The range stays closed, so that nothing else comes there and a late access is seen.
+// The range stays closed for a while, so that nothing else comes there and a late access is seen.
 Error cuMemAddressFree(Address address, size_t bytes) {
   TUTTI_FAKE_ENTER(cuMemAddressFree);
   const std::lock_guard lock(memory().mutex);
   const auto found = virtualMemory().reserved.find(address);
-  if (found == virtualMemory().reserved.end() || found->second != bytes || isMapped(address, bytes)) {
+  if (found == virtualMemory().reserved.end() || found->second.bytes != bytes || isMapped(address, bytes)) {
     return kErrorInvalidValue;
   }
+  std::deque<Reservation>& closed = virtualMemory().closed;
+  closed.push_back(found->second);
   virtualMemory().reserved.erase(found);
+  if (closed.size() > kMostClosed) {
+    const Reservation& oldest = closed.front();
+    forgetFreed(reinterpret_cast<Address>(oldest.raw), oldest.rawBytes);
+    munmap(oldest.raw, oldest.rawBytes);
+    closed.pop_front();
+  }
   return kSuccess;
 }
 
@@ -218,6 +254,7 @@ Error cuMemMap(Address address, size_t bytes, size_t offset, AllocationHandle ha
   if (found == v.handles.end() || offset != 0 || !wholeGranules(address, bytes)) return kErrorInvalidValue;
   const std::shared_ptr<Pages>& pages = found->second.pages;
   if (bytes > pages->bytes || !isReserved(address, bytes) || isMapped(address, bytes)) return kErrorInvalidValue;
+  forgetFreed(address, bytes);
   v.mappings[v.nextMapping] = pages;
   memory().byAddress[address] = {bytes, bytes, Kind::Mapping, pages->device, -1, false, v.nextMapping++, {}, 0};
   return kSuccess;
