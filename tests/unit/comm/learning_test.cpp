@@ -118,6 +118,34 @@ std::string mixedCalls(const Rank& r) {
   return tuttiStreamDestroy(stream) == tuttiSuccess ? wrong : "the stream stays";
 }
 
+/// Groups of calls on two communicators, which half of the ranks make in the other order.
+std::string crossedGroups(const Rank& r) {
+  tuttiComm_t other = nullptr;
+  RANK_TRY(tuttiCommSplit(r.comm, 0, r.rank, &other, nullptr));
+  std::vector<int32_t> mine(96, r.rank + 1), sum(96), top(96);
+  const Call like = callOf(Collective::AllReduce, mine.size(), tuttiInt32);
+  const std::string wrong = untilLearned(r, {like}, [&](int) -> std::string {
+    const auto onFirst = [&] {
+      return tuttiAllReduce(mine.data(), sum.data(), mine.size(), tuttiInt32, tuttiSum, r.comm, nullptr);
+    };
+    const auto onSecond = [&] {
+      return tuttiAllReduce(mine.data(), top.data(), mine.size(), tuttiInt32, tuttiMax, other, nullptr);
+    };
+    RANK_TRY(tuttiGroupStart());
+    if (r.rank % 2 == 0) RANK_TRY(onFirst());
+    RANK_TRY(onSecond());
+    if (r.rank % 2 == 1) RANK_TRY(onFirst());
+    RANK_TRY(tuttiGroupEnd());
+    // A group's calls have no times of their own: those of calls by themselves are what is learned from.
+    RANK_TRY(onFirst());
+    RANK_TRY(onSecond());
+    for (const int32_t value : sum) RANK_CHECK(value == r.nRanks * (r.nRanks + 1) / 2);
+    for (const int32_t value : top) RANK_CHECK(value == r.nRanks);
+    return "";
+  });
+  return tuttiCommDestroy(other) == tuttiSuccess ? wrong : "the other communicator stays";
+}
+
 }  // namespace
 
 TEST_CASE("with TUTTI_LEARN=1 sums of floating-point numbers keep their bits while ways are tried") {
@@ -138,6 +166,10 @@ TEST_CASE("integers and copies are exact by every way that is tried") {
 TEST_CASE("ranks that make a call in a group or on a stream take the way that the others take") {
   const Variable learn("TUTTI_LEARN", "1");
   CHECK(onRanks(3, mixedCalls) == "");
+}
+
+TEST_CASE("groups on two communicators in different orders learn as others do") {
+  CHECK(onRanks(4, crossedGroups) == "");
 }
 
 TEST_CASE("calls teach by default, and nothing where it is switched off or sums are to be reproducible") {
