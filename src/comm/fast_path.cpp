@@ -90,7 +90,7 @@ Status runCounted(Comm& comm, CallNumbers& numbers, const KnownCall& known, cons
   const int64_t begin = turn.timed ? nowNs() : 0;
   Status result = runKnown(comm, numbers, known, call);
   if (turn.timed) [[unlikely]]
-    trials->record(turn, nowNs() - begin);
+    trials->record(turn, nowNs() - begin, isMapped(call.sendbuff, call.recvbuff));
   return result;
 }
 Status runCounted(Comm& comm, CallNumbers& numbers, const KnownTransfer& known, const PlainTransfer& transfer) {

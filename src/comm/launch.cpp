@@ -245,7 +245,10 @@ Result<bool> Batch::stepCollectives() {
   TUTTI_ASSIGN(const Progress progress, current_->step());
   if (progress == Progress::Done) {
     comm_.watchdog().recorder().leave();
-    if (isTimed()) preparing_[0].kind->trials.record(preparing_[0].turn, nowNs() - beganNs_);
+    if (isTimed()) {
+      const Call& call = *collectives_[next_ - 1].first;
+      preparing_[0].kind->trials.record(preparing_[0].turn, nowNs() - beganNs_, isMapped(call.sendbuff, call.recvbuff));
+    }
     if (events_) events_->endCollectives();
     current_ = nullptr;
     if (comm_.attached().resultChecks != nullptr) beginComparing();

@@ -1,5 +1,7 @@
 #include "src/comm/learning.hpp"
 
+#include "src/device/host/host_memory.hpp"
+
 namespace tutti {
 namespace {
 
@@ -14,6 +16,10 @@ void TriedWay::addTo(Collective collective, Overrides* overrides) const {
   overrides->protocol = protocol;
   overrides->joined = joined;
   overrides->strict = false;
+}
+
+bool isMapped(const void* send, const void* recv) {
+  return hostLookup(send, 1).has_value() || hostLookup(recv, 1).has_value();
 }
 
 std::string describe(const TriedWay& way) {

@@ -29,6 +29,8 @@ struct TriedWay {
   /// Puts it into overrides, unless the planner chooses it anyway.
   void addTo(Collective collective, Overrides* overrides) const;
 };
+/// Whether peers map this memory, or a part of it: tuttiMemAlloc's, registered, or libtutti_malloc.so's.
+bool isMapped(const void* send, const void* recv);
 /// "twoshot, slots".
 std::string describe(const TriedWay& way);
 

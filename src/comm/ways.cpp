@@ -8,7 +8,6 @@
 #include "src/comm/learning.hpp"
 #include "src/comm/schedules.hpp"
 #include "src/cost/kept_text.hpp"
-#include "src/device/host/host_memory.hpp"
 #include "src/plan/fit.hpp"
 
 namespace tutti {
@@ -123,8 +122,7 @@ std::optional<TunedWay> CallPlanner::worthKeeping(const Call& call, const Learni
   const uint8_t at = kind.trials.taken();
   const TriedWay& way = kind.ways[at];
   const bool exactSum = callReduces(call) && !isFloatingSum(call);
-  const bool mapped = hostLookup(call.sendbuff, 1) || hostLookup(call.recvbuff, 1);
-  if (!state_.ranks || way.algorithm == nullptr || exactSum || mapped ||
+  if (!state_.ranks || way.algorithm == nullptr || exactSum || !kind.trials.inPlainMemory() ||
       learning_->among() != Learning::Among::SameBits)
     return std::nullopt;
   TunedWay found{call.collective,

@@ -38,7 +38,8 @@ Trials::Trials(const Prices& prices) : planNs_(prices.planNs) {
   round_.untimed = static_cast<int>(firstCalls_) - round_.timed;
 }
 
-void Trials::record(const Turn& turn, int64_t ns) {
+void Trials::record(const Turn& turn, int64_t ns, bool mapped) {
+  memory_ |= mapped ? kMapped : kPlain;
   Block& block = blocks_[turn.way][turn.block];
   block.ns += ns;
   ++block.count;
@@ -109,12 +110,13 @@ std::vector<uint64_t> Trials::times() const {
     }
     if (!ofWay.empty()) times[way] = medianOf(ofWay);
   }
+  times.push_back(memory_);
   return times;
 }
 
 uint64_t Trials::overRanks(std::span<const uint64_t> all, size_t way, Over ranks) {
   std::vector<uint64_t> times;
-  for (size_t at = way; at < all.size(); at += kMostWays) {
+  for (size_t at = way; at < all.size(); at += kFigures) {
     if (all[at] != kNoTime) times.push_back(all[at]);
   }
   if (times.empty()) return kNoTime;
@@ -135,6 +137,16 @@ bool Trials::overtakes(uint8_t way) const {
 }
 
 void Trials::settle(std::span<const uint64_t> all, bool leaders) {
+  bool mixed = false;
+  inPlainMemory_ = true;
+  for (size_t at = kMostWays; at < all.size(); at += kFigures) {
+    mixed = mixed || all[at] == (kPlain | kMapped);
+    inPlainMemory_ = inPlainMemory_ && all[at] <= kPlain;
+  }
+  if (mixed) {
+    nWays_ = 1;
+    return rest(0);
+  }
   for (const uint8_t way : tried_) {
     compared_[way] = overRanks(all, way, leaders ? Over::Slowest : Over::FasterHalf);
     waiters_[way] = overRanks(all, way, leaders ? Over::Slowest : Over::SlowerHalf);

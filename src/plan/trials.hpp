@@ -13,6 +13,9 @@
 //   what
 //                     is lost stays a twentieth
 //   comparison        the fastest is taken
+//   calls of a rank in memory of both kinds, mapped by peers and not: the planner's way for good, as what is fast in
+//   the
+//                     one may be slow in the other
 //   looks             after 256 calls, then four times as many and so on, all ways take turns again, as the machine or
 //                     its load may have changed
 //
@@ -62,14 +65,16 @@ class Trials {
     if (--left_ == 0) change();
     return turn;
   }
-  /// What a timed call took here.  Calls without a record (in groups) say nothing.
-  void record(const Turn& turn, int64_t ns);
+  /// What a timed call took here, and whether it was in memory that peers map.  Calls without a record (in groups) say
+  /// nothing.
+  void record(const Turn& turn, int64_t ns, bool mapped = false);
 
   /// How many ways there are; of one, the trials are over for good.
   void offer(int nWays);
-  /// What this rank has measured, by way; kNoTime: nothing.  nanoseconds of one call
+  /// What this rank has measured, by way, in nanoseconds of one call (kNoTime: nothing); and in what memory.
   std::vector<uint64_t> times() const;
   static constexpr uint64_t kNoTime = 0;
+  static constexpr size_t kFigures = kMostWays + 1;
   /// Those of all ranks, rank by rank.  leaders: some ranks may be calls ahead of others, so that the slowest rank
   /// says what a call costs; else the faster half does, which came late and waited little for others.  The slower half
   /// must not speak against it: a rank that comes late finds in its slots what others have put there meanwhile.
@@ -79,6 +84,8 @@ class Trials {
   bool settled() const { return phase_ == Phase::Settled || phase_ == Phase::Looking; }
   /// What was found, the fastest so far before.
   uint8_t taken() const { return taken_; }
+  /// Whether all ranks' calls were in memory that nobody maps, as far as they were timed.
+  bool inPlainMemory() const { return inPlainMemory_; }
   /// By the last comparison, in nanoseconds; kNoTime: it was not among those compared.
   uint64_t nsOf(uint8_t way) const { return compared_[way]; }
 
@@ -97,6 +104,7 @@ class Trials {
     int turns = 0;               // of each way
     int untimed = 0, timed = 0;  // calls of a block, one after the other
   };
+  static constexpr uint8_t kPlain = 1, kMapped = 2;
   static constexpr int kMostTurns = 5;
 
   /// The faster half's mean, or the fastest of the slower half: one rank that something disturbed changes neither.
@@ -117,6 +125,8 @@ class Trials {
   int64_t planNs_;
   Phase phase_ = Phase::First;
   bool inPause_ = false;  // before a block
+  bool inPlainMemory_ = true;
+  uint8_t memory_ = 0;  // of timed calls: kPlain, kMapped
   uint8_t nWays_ = 1;
   uint8_t way_ = 0, taken_ = 0;
   int64_t left_ = kFirstCalls;  // calls until something changes

@@ -161,6 +161,33 @@ TEST_CASE("a way that is fast for the rank that comes late alone is not taken") 
   CHECK(ranks.trials[0].taken() == 0);
 }
 
+TEST_CASE("what is learned in memory of one kind holds for no calls in the other") {
+  for (const bool mixes : {false, true}) {
+    for (const bool mapped : {false, true}) {
+      CAPTURE(mixes, mapped);
+      std::vector<Trials> trials(2);
+      for (int call = 0; call < 60'000; ++call) {
+        if (trials[0].wants() == Trials::Wants::Times) {
+          std::vector<uint64_t> all = trials[0].times();
+          const std::vector<uint64_t> others = trials[1].times();
+          all.insert(all.end(), others.begin(), others.end());
+          for (Trials& t : trials) t.settle(all, false);
+        }
+        for (Trials& t : trials) {
+          if (t.wants() == Trials::Wants::Ways) t.offer(2);
+          const Trials::Turn turn = t.take();
+          // Rank 1's memory is plain, rank 0's of one kind, or of the other from some call on.
+          const bool now = &t == trials.data() && mapped != (mixes && call > 2000);
+          if (turn.timed) t.record(turn, turn.way == 0 ? 2000 : 1000, now);
+        }
+      }
+      CHECK(trials[0].taken() == (mixes ? 0 : 1));
+      CHECK(trials[1].taken() == trials[0].taken());
+      CHECK(trials[1].inPlainMemory() == (!mixes && !mapped));
+    }
+  }
+}
+
 TEST_CASE("where a root leaves early, the slowest rank counts") {
   const auto times = [](int rank, int way) { return rank == 0 ? (way == 0 ? 100 : 10) : (way == 0 ? 1000 : 2000); };
   Ranks rooted(2, 2, true);
@@ -189,7 +216,7 @@ TEST_CASE("calls without a time, as those of groups, leave everything as it was 
   for (Trials& t : trials) {
     for (int call = 0; call < 1000; ++call) {
       if (t.wants() == Trials::Wants::Times)
-        t.settle(std::vector<uint64_t>(2 * Trials::kMostWays, Trials::kNoTime), false);
+        t.settle(std::vector<uint64_t>(2 * Trials::kFigures, Trials::kNoTime), false);
       if (t.wants() == Trials::Wants::Ways) t.offer(4);
       t.take();
     }
