@@ -57,12 +57,6 @@ void Learning::settled(const Call& call, const Kind& kind) {
   taken_[keyOf(call)] = kind.ways[kind.trials.taken()];
 }
 
-void Learning::keep(const TunedWay& way) {
-  std::erase_if(kept_,
-                [&](const TunedWay& other) { return other.collective == way.collective && other.bytes == way.bytes; });
-  kept_.push_back(way);
-}
-
 void Learning::clear() {
   kinds_.clear();
   const std::lock_guard lock(mutex_);

@@ -61,8 +61,8 @@ class Learning {
   /// The trials of the kind have come to an end, for now: others hear of it.
   void settled(const Call& call, const Kind& kind);
   /// For later jobs: a way that was found.
-  void keep(const TunedWay& way);
-  /// Those, the latest of each size, once.
+  void keep(const TunedWay& way) { kept_.push_back(way); }
+  /// Those, the latest last, once.
   std::vector<TunedWay> takeKept() { return std::exchange(kept_, {}); }
 
   void clear();

@@ -9,13 +9,11 @@
 //   more calls        way 0, until the plans of all ways take a twentieth of the time of the calls
 //   round 1           each way in turn, some calls in a row, the first of which are not timed
 //   comparison        those that are far behind drop out
-//   round 2           more turns of the others; before a turn of a slower one come so many calls by the fastest that
-//   what
-//                     is lost stays a twentieth
+//   round 2           more turns of the others; before a turn of a slower one come so many calls by the
+//                     fastest that what is lost stays a twentieth
 //   comparison        the fastest is taken
-//   calls of a rank in memory of both kinds, mapped by peers and not: the planner's way for good, as what is fast in
-//   the
-//                     one may be slow in the other
+//   both memories     a rank calls in memory that peers map and in other memory: the planner's way for good, as
+//                     what is fast in the one may be slow in the other
 //   looks             after 256 calls, then four times as many and so on, all ways take turns again, as the machine or
 //                     its load may have changed
 //
@@ -38,7 +36,7 @@ class Trials {
     Ways,   // offer()
     Times,  // settle()
   };
-  /// What is known before, the same on all ranks, in nanoseconds.
+  /// Figures that are known before the first call, in nanoseconds; the same on all ranks.
   struct Prices {
     int64_t planNs = 0;   // of making the plans of all ways, on every rank
     double callNs = 1e9;  // of a call, as it is expected
@@ -65,13 +63,12 @@ class Trials {
     if (--left_ == 0) change();
     return turn;
   }
-  /// What a timed call took here, and whether it was in memory that peers map.  Calls without a record (in groups) say
-  /// nothing.
+  /// Takes the time of a timed call on this rank.  mapped: peers map its memory.  Calls in groups have no record.
   void record(const Turn& turn, int64_t ns, bool mapped = false);
 
   /// How many ways there are; of one, the trials are over for good.
   void offer(int nWays);
-  /// What this rank has measured, by way, in nanoseconds of one call (kNoTime: nothing); and in what memory.
+  /// This rank's times by way, in nanoseconds of one call (kNoTime: none), then the memory that its calls were in.
   std::vector<uint64_t> times() const;
   static constexpr uint64_t kNoTime = 0;
   static constexpr size_t kFigures = kMostWays + 1;

@@ -100,7 +100,7 @@ std::optional<Figure> nearest(const std::vector<Figure>& figures, size_t bytes, 
 /// A job learns of the sizes that it uses, which say little of others.
 constexpr double kAboutThisSize = 1.25;
 
-/// Of those of about this size the nearest, as it took a call of its own size.
+/// The learned way whose size is the nearest, within kAboutThisSize.
 std::optional<TunedWay> learnedFor(const std::vector<TunedWay>& learned, Collective collective, size_t bytes) {
   const auto apart = [&](const TunedWay& way) { return std::abs(logOf(way.bytes) - logOf(bytes)); };
   const TunedWay* nearest = nullptr;

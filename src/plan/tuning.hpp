@@ -87,9 +87,9 @@ Result<Tuning> parseTuning(std::string_view text);
 /// Longer texts are refused unread.
 inline constexpr size_t kMostTuningBytes = 1 << 20;
 
-/// What was learned of about this size, else of the sizes that were measured the way of the nearest, and the time
-/// between the two nearest.  None: nothing was measured among such ranks for this collective; or the call is of a kind
-/// that was not measured (blocks of different sizes, no bytes).
+/// The way that was learned for about this size; else the way of the nearest tuned size, with a time between those of
+/// the two nearest.  None: nothing was measured among such ranks for this collective; or the call is of a kind that is
+/// not measured (blocks of different sizes, no bytes).
 std::optional<TunedWay> tunedFor(const Tuning& tuning, const PlanRequest& request);
 
 /// Of the sizes that were measured among such ranks, the way of the nearest, and the time between the two nearest.
@@ -98,11 +98,11 @@ std::optional<TunedSend> tunedSend(const Tuning& tuning, const TunedRanks& ranks
 
 // ---- In files.
 
-/// What of: tutti-tune's, or what jobs learned.
+/// Whose ways a file has: tutti-tune's, or those that jobs learned.
 enum class TuningFile : uint8_t { Tuned, Learned };
 /// Beside the calibration: its path and ".tuned" or ".learned".  Empty: nowhere.
 std::string tuningPath(const MachineIdentity& machine, TuningFile file = TuningFile::Tuned);
-/// What is kept for this machine in one file; empty if nothing is, and, after a warning, if the file is no good.
+/// One file's tuning of this machine; empty if there is none, and, after a warning, if the file is no good.
 Tuning tuningIn(const MachineIdentity& machine, TuningFile file);
 /// Both.
 Tuning keptTuning(const MachineIdentity& machine);

@@ -233,14 +233,24 @@ TEST_CASE("messages without headers come once each, in order, when a rail of the
   }
 }
 
+namespace {
+
+/// Two ranks, an adapter each.
+struct OneRail {
+  LoopbackStreams streams{AF_INET, 0};
+  LoopbackStreams::Of views[2] = {{streams, 0}, {streams, 1}};
+  std::unique_ptr<Transport> transports[2] = {std::make_unique<VerbsTransport>(views[0], 0, with("=fake_0", 1)),
+                                              std::make_unique<VerbsTransport>(views[1], 1, with("=fake_2", 1))};
+  Result<Pair> pair = connectBoth(transports, 0);
+};
+
+}  // namespace
+
 TEST_CASE("a message like the one before goes without its header where that would take a packet") {
   NEEDS_FAKE();
-  LoopbackStreams streams(AF_INET, 0);
-  LoopbackStreams::Of views[2] = {{streams, 0}, {streams, 1}};
-  std::unique_ptr<Transport> transports[2];
-  transports[0] = std::make_unique<VerbsTransport>(views[0], 0, with("=fake_0", 1));
-  transports[1] = std::make_unique<VerbsTransport>(views[1], 1, with("=fake_2", 1));
-  Result<Pair> pair = connectBoth(transports, 0);
+  OneRail rail;
+  auto& transports = rail.transports;
+  Result<Pair>& pair = rail.pair;
   REQUIRE(pair.status().message() == "");
   const Fingerprint call = makeFingerprint({.sequence = 0xffffff, .root = 3, .count = 5}), next = nextOf(call);
   const Fingerprint other = makeFingerprint({.sequence = 0xffffff, .root = 3, .count = 6});
@@ -286,12 +296,8 @@ TEST_CASE("a message like the one before goes without its header where that woul
 
 TEST_CASE("messages without headers release those of the other direction") {
   NEEDS_FAKE();
-  LoopbackStreams streams(AF_INET, 0);
-  LoopbackStreams::Of views[2] = {{streams, 0}, {streams, 1}};
-  std::unique_ptr<Transport> transports[2];
-  transports[0] = std::make_unique<VerbsTransport>(views[0], 0, with("=fake_0", 1));
-  transports[1] = std::make_unique<VerbsTransport>(views[1], 1, with("=fake_2", 1));
-  Result<Pair> pair = connectBoth(transports, 0);
+  OneRail rail;
+  Result<Pair>& pair = rail.pair;
   REQUIRE(pair.status().message() == "");
   std::vector<std::byte> memory(4096);
   for (uint32_t number = 1; number < 40; ++number) {
