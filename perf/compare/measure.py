@@ -24,12 +24,13 @@ class Runner:
     """The groups of one transport and rank count.  A group that fails is started anew, at most `lives` times."""
 
     def __init__(self, settings, programs, launchers, ranks, cpus, timeout, lives=3, nice=None, hogs=0, hogs_kind="",
-                 launch=launch_line):
+                 launch=launch_line, warm_us=0.0):
         self.settings, self.programs, self.launchers = settings, programs, launchers
         self.ranks, self.cpus, self.timeout, self.nice = ranks, cpus, timeout, nice
         self.beside = hogs > 0  # other programs are part of what is measured
         self.hogs = hogs if hogs_kind == "same-session" else 0  # those that every group has in its session
         self.launch = launch  # as launch_line
+        self.warm_us = warm_us  # of calls that are not timed, at the start of each cell
         self.oversubscribed = ranks > len(os.sched_getaffinity(0))
         self.groups, self.lives, self.reasons = {}, {self.key(s): lives for s in settings}, {}
 
@@ -80,12 +81,18 @@ class Runner:
         self.groups.clear()
 
 
-def turn(group, op, dtype, size, memory, budget_us, best_us, beside=False, data="reused"):
+def turn(group, op, dtype, size, memory, budget_us, best_us, beside=False, data="reused", warm_us=0.0):
     """One setting's turn at one cell: checked call, warm-up, calibration, blocks.  Blocks, or None: unsupported.
-    best_us: the best setting's time so far, to cut hopeless turns short.
+    best_us: the best setting's time so far, to cut hopeless turns short.  warm_us: of calls before anything is timed.
     Where other programs disturb most blocks, shorter ones follow, of which more fit between two disturbances."""
     if not group.cell(op, dtype, size, memory):
         return None
+    if warm_us:
+        us = group.time(1, 1, data)[0].us
+        while warm_us > 0:  # the first call says little of the others
+            calls = calls_for(warm_us / 4, us)
+            us = group.time(calls, 1, data)[0].us
+            warm_us -= max(calls * us, 1.0)
     if beside:
         return blocks_beside(group, budget_us, data)
     block = group.time(1, 1, data)[0]
@@ -155,7 +162,9 @@ def one_turn(runner, cell, setting, number, budget_us, skip):
         group = runner.group(setting)
         best = min((cell.median(s) for s in cell.blocks), default=None)
         with group.beside():
-            blocks = turn(group, cell.op, cell.dtype, cell.size, setting.memory, budget_us, best, runner.beside, cell.data)
+            warm_us = runner.warm_us if number == 0 else 0.0
+            blocks = turn(group, cell.op, cell.dtype, cell.size, setting.memory, budget_us, best, runner.beside, cell.data,
+                          warm_us)
         if cell.size * runner.ranks * 2 > KEEP_BYTES:
             group.drop()
     except GroupError as error:

@@ -108,17 +108,25 @@ double mostOfBetter(const PlanRequest& r) {
 
 bool usable(const Candidate& row) { return row.excluded.empty() && !row.atLeast && std::isfinite(row.costUs); }
 
-/// Of ranks that share cores and memory: the candidate of the fewest rounds among those that cost about as much as
-/// best.
+/// What costs so much more than the cheapest costs as much, and the order of the registry decides.
+constexpr double kAlike = 1.02;
+
+/// Of ranks that share cores and memory: the fewest rounds among the candidates that cost about as much as best; of as
+/// many rounds the cheapest.
 const Candidate* fewestRounds(const PlanRequest& r, const std::vector<Candidate>& table, const Candidate* best) {
   const double mostUs = best->comparedUs() * kRoundsMustWin;
-  double rounds = roundsOf(*best->algorithm, r.shape, best->parts);
+  double rounds = roundsOf(*best->algorithm, r.shape, best->parts), leastUs = best->comparedUs();
+  const auto eligible = [&](const Candidate& row) { return usable(row) && !row.ready && row.comparedUs() <= mostUs; };
   for (const Candidate& row : table) {
-    if (!usable(row) || row.ready || row.comparedUs() > mostUs) continue;
+    if (!eligible(row)) continue;
     const double its = roundsOf(*row.algorithm, r.shape, row.parts);
-    if (its < rounds || (its == rounds && &row < best)) best = &row, rounds = its;
+    if (its < rounds || (its == rounds && row.comparedUs() < leastUs)) rounds = its, leastUs = row.comparedUs();
   }
-  return best;
+  const auto found = std::ranges::find_if(table, [&](const Candidate& row) {
+    return eligible(row) && row.comparedUs() <= leastUs * kAlike &&
+           roundsOf(*row.algorithm, r.shape, row.parts) <= rounds;
+  });
+  return found == table.end() ? best : &*found;
 }
 
 /// Of ranks that share cores and talk through sockets: the cheapest of those that exchange messages in as many rounds

@@ -31,7 +31,7 @@ struct MessagePrice {
   double gatherUsPerByte = 0;
   double wireUsPerByte = 0;       // of wires that are taken in turn, at both ends; 0: there are none
   double onceFromBytes = kNever;  // messages of a step to several ranks are copied in once, if they are as large
-  /// More work of a receiver on another core than the sender, for what the sender has computed or received itself.
+  /// More work of a receiver on another core than the sender, for what it reads in the sender's memory.
   double freshUsPerByte = 0;
 };
 

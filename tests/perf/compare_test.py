@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import time
+import types
 import unittest
 import xml.etree.ElementTree
 from contextlib import redirect_stderr
@@ -229,6 +230,25 @@ class Blocks(unittest.TestCase):
         self.assertEqual(measure.calls_for(8000, 1e9), 1)
         self.assertEqual(measure.calls_for(8000, 0), measure.MOST_CALLS)
         self.assertEqual((measure.blocks_for(40000, 8000), measure.blocks_for(1, 1e6)), (5, 2))
+
+
+    def test_calls_before_the_first_turn_are_not_timed(self):
+        asked = []
+
+        class Group:
+            def cell(self, *_):
+                return True
+
+            def time(self, calls, blocks, data):
+                asked.append(calls * blocks)
+                return [types.SimpleNamespace(us=1000.0, clean=True, disturbance=0.0)] * blocks
+
+        cold = measure.turn(Group(), "allreduce", "float", 8, "plain", 8000, None)
+        few = sum(asked)
+        asked.clear()
+        warm = measure.turn(Group(), "allreduce", "float", 8, "plain", 8000, None, warm_us=300e3)
+        self.assertEqual(len(warm), len(cold))
+        self.assertTrue(300 <= sum(asked) - few <= 310)
 
 
 RANK = """import os, socket, sys, time

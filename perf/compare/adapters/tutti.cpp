@@ -2,6 +2,7 @@
 #include "tutti/tutti.h"
 
 #include <cstring>
+#include <set>
 
 #include "perf/compare/adapter.hpp"
 
@@ -11,15 +12,12 @@ namespace {
 class Tutti final : public Adapter {
  public:
   explicit Tutti(World& world) : rank_(world.rank()), size_(world.size()) {
-    tuttiUniqueId id = {};
-    if (rank_ == 0) expect(tuttiGetUniqueId(&id), "tuttiGetUniqueId");
-    const std::string first = world.gather(std::string(id.internal, sizeof id.internal)).at(0);
-    std::memcpy(id.internal, first.data(), sizeof id.internal);
-    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-    config.device = TUTTI_DEVICE_HOST;
-    expect(tuttiCommInitRankConfig(&comm_, size_, id, rank_, &config), "tuttiCommInitRankConfig");
+    for (tuttiComm_t* comm : {&plain_, &own_}) join(world, comm);
+    comm_ = plain_;
   }
-  ~Tutti() override { static_cast<void>(tuttiCommDestroy(comm_)); }
+  ~Tutti() override {
+    for (tuttiComm_t comm : {own_, plain_}) static_cast<void>(tuttiCommDestroy(comm));
+  }
 
   std::string library() const override {
     int version = 0;
@@ -34,12 +32,17 @@ class Tutti final : public Adapter {
   void* allocate(size_t bytes) override {
     void* memory = nullptr;
     expect(tuttiMemAlloc(&memory, bytes), "tuttiMemAlloc");
+    allocated_.insert(memory);
     return memory;
   }
-  void release(void* memory) override { expect(tuttiMemFree(memory), "tuttiMemFree"); }
+  void release(void* memory) override {
+    allocated_.erase(memory);
+    expect(tuttiMemFree(memory), "tuttiMemFree");
+  }
 
   void prepare(const Call& call) override {
     call_ = call;
+    comm_ = allocated_.contains(call.send) ? own_ : plain_;
     type_ = call.type == Type::Float ? tuttiFloat32 : tuttiBfloat16;
   }
 
@@ -65,6 +68,15 @@ class Tutti final : public Adapter {
   void barrier() override { expect(tuttiBarrier(comm_, nullptr)); }
 
  private:
+  void join(World& world, tuttiComm_t* comm) {
+    tuttiUniqueId id = {};
+    if (rank_ == 0) expect(tuttiGetUniqueId(&id), "tuttiGetUniqueId");
+    const std::string first = world.gather(std::string(id.internal, sizeof id.internal)).at(0);
+    std::memcpy(id.internal, first.data(), sizeof id.internal);
+    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    config.device = TUTTI_DEVICE_HOST;
+    expect(tuttiCommInitRankConfig(comm, size_, id, rank_, &config), "tuttiCommInitRankConfig");
+  }
   void pingPong() {
     if (rank_ == 0) expect(tuttiSend(call_.send, call_.count, type_, 1, comm_, nullptr));
     if (rank_ < 2) expect(tuttiRecv(call_.recv, call_.count, type_, 1 - rank_, comm_, nullptr));
@@ -75,7 +87,10 @@ class Tutti final : public Adapter {
   }
 
   int rank_, size_;
-  tuttiComm_t comm_ = nullptr;
+  // A program has its data in one kind of memory, and a communicator learns from the calls of one program.
+  tuttiComm_t plain_ = nullptr, own_ = nullptr;
+  tuttiComm_t comm_ = nullptr;  // that of call_
+  std::set<const void*> allocated_;
   Call call_;
   tuttiDataType_t type_ = tuttiFloat32;
 };

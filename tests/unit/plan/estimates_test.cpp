@@ -272,7 +272,7 @@ TEST_CASE("what goes to several ranks is copied in once") {
   CHECK(costUs(r, "direct") < 0.8 * costUs(r, "chain"));
 }
 
-TEST_CASE("what its owner has just written takes longer to read from another core, what it was given does not") {
+TEST_CASE("data that its owner has just written takes longer to read from another core") {
   PlanRequest r = request(Collective::AllGather, 1, 4, size_t{64} << 10);
   r.directPossible = true;
   Calibration slow = figures();
@@ -286,9 +286,9 @@ TEST_CASE("what its owner has just written takes longer to read from another cor
     };
     return us(slow) / us(figures());
   };
-  CHECK(ratio("direct") == Approx(1));  // everyone's input
-  CHECK(ratio("ring") > 10);            // passed on
-  r.links.ranksPerCore = 4;             // all on one core
+  CHECK(ratio("direct") > 10);  // everyone's input, which programs write before each call
+  CHECK(ratio("ring") > 10);    // passed on
+  r.links.ranksPerCore = 4;     // all on one core
   CHECK(ratio("ring") == Approx(1));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "tests/unit/plan/requests.hpp"
 
@@ -15,8 +16,8 @@ using test::request;
 
 constexpr size_t kKiB = 1024;
 
-Choice planned(const PlanRequest& r) {
-  const auto choice = plan(r, figures());
+Choice planned(const PlanRequest& r, const Calibration& c = figures()) {
+  const auto choice = plan(r, c);
   REQUIRE(choice.status().message() == "");
   return *choice;
 }
@@ -283,6 +284,28 @@ TEST_CASE("where ranks share cores, fewer rounds win unless more are clearly che
     }
   }
   CHECK(dearer > 0);
+}
+
+TEST_CASE("where ranks share cores, the cheapest protocol of an algorithm wins, however little it saves") {
+  std::set<Protocol> taken;
+  for (const double speed : {0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.6}) {
+    Calibration c = figures();
+    LinkCost& direct = c.at(kShmProcesses, Protocol::Direct);
+    direct.cost.bandwidthGBps *= speed;
+    for (double* gbps : {&direct.near.oneWay, &direct.near.bothWays, &direct.far.oneWay, &direct.far.bothWays})
+      *gbps *= speed;
+    PlanRequest r = request(Collective::AllToAll, 1, 4, 512 * kKiB);
+    r.directPossible = true;
+    r.links.ranksPerCore = 2;
+    r.wholeTable = true;
+    const Choice choice = planned(r, c);
+    INFO(explain(r, choice));
+    for (const Candidate& row : choice.table) {
+      if (row.algorithm == choice.algorithm && row.excluded.empty()) CHECK(choice.costUs <= 1.02 * row.costUs);
+    }
+    taken.insert(choice.protocol);
+  }
+  CHECK(taken.size() == 2);
 }
 
 TEST_CASE("where ranks share cores and talk through sockets, exchanges win over rings of as many rounds") {
