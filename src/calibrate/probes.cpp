@@ -90,7 +90,7 @@ class ProbePair {
   size_t inlineBytes() const { return endpoints_[0]->inlineBytes(); }
   bool offers() const { return endpoints_[0]->maxDirectBytes() > 0; }
 
-  /// One-way time in microseconds, of the better tries; negative if something failed.  What comes is sent back.
+  /// One-way time in microseconds, of the better tries; negative if something failed.  As much comes back.
   double oneWayUs(size_t bytes, bool direct) {
     return pingPongUs(bytes, direct, bytes <= kSmallBytes ? kRoundsOfSmall : kRounds, &ours_, &theirs_);
   }

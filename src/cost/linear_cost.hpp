@@ -7,6 +7,9 @@
 
 namespace tutti {
 
+/// Microseconds of a byte.
+inline double perByte(double gbps) { return 1 / (gbps * 1e3); }
+
 /// latency + bytes / bandwidth, for one message over one link.  A value.
 struct LinearCost {
   double latencyUs = 0;

@@ -38,6 +38,12 @@ std::optional<double> LinkCost::aloneUsOf(double bytes) const {
   return std::nullopt;
 }
 
+// Memory that is far is in no cache, whoever wrote it.
+double LinkCost::freshUsPerByte(double farness) const {
+  if (freshGBps <= 0 || near.bothWays <= 0) return 0;
+  return std::max(0.0, perByte(freshGBps) - perByte(near.bothWays)) * (1 - farness);
+}
+
 // Between the sizes that were measured, along a straight line of logarithms.
 LinearCost LinkCost::costIn(double bytes, double farness, bool bothWays) const {
   LinearCost result = cost;

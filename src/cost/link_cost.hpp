@@ -71,6 +71,8 @@ struct LinkCost {
            near == o.near && far == o.far && here.latencyUs == o.here.latencyUs &&
            here.bandwidthGBps == o.here.bandwidthGBps && freshGBps == o.freshGBps;
   }
+  /// What a byte costs more to read because its owner has just written it; 0: not measured.  farness: as costIn().
+  double freshUsPerByte(double farness) const;
   /// The cost of messages of a call that moves `bytes` in all: alone where they are few, else as streams.
   /// farness: of the memory that all ranks of a host touch in it, Calibration::farness().
   LinearCost costIn(double bytes, double farness, bool bothWays) const;

@@ -47,9 +47,10 @@ MessageCost cheapestMessage(const PlanRequest& r, const Calibration& c, std::str
   for (const Protocol p : kAllProtocols) {
     const LinkCost& link = (*costs)[p];
     if (!whyNot(r, link, on, p, insideNode).empty()) continue;
-    const double bytes = messageBytes(r);
+    const double bytes = messageBytes(r), farness = c.farness(2 * bytes);
     const std::optional<double> measured = link.aloneUsOf(bytes);
-    const double us = measured ? *measured : link.costIn(bytes, c.farness(2 * bytes), false)(bytes);
+    const double us = (measured ? *measured : link.costIn(bytes, farness, false)(bytes)) +
+                      link.freshUsPerByte(farness) * bytes;
     if (us < best.costUs) best = {p, us};
   }
   return best;

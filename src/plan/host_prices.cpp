@@ -30,10 +30,7 @@ sim::MessagePrice directPrice(const PlanRequest& r, const Calibration& c, const 
   price.receiveUs = link.latencyUs * share;
   price.latencyUs = link.latencyUs - price.receiveUs;
   price.receiveUsPerByte = perByte(link.bandwidthGBps);
-  if (cost.freshGBps > 0) {  // in caches of the owner's core alone, if in any
-    const double fresh = perByte(cost.freshGBps) - perByte(cost.near.bothWays);
-    price.freshUsPerByte = std::max(0.0, fresh * (1 - far));
-  }
+  price.freshUsPerByte = cost.freshUsPerByte(far);
   if (systemCalls) {
     const double further = std::clamp(r.links.ranksPerCore - 1, 0.0, kMostFurtherRanks);
     price.receiveUs += further * kColdReadUs;

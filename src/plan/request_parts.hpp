@@ -26,9 +26,6 @@ inline constexpr double kPackingWork = 1;
 /// Of a message between hosts, that is work of its ends at the most.
 inline constexpr double kMostWorkShare = 0.8;
 
-/// Microseconds of a byte.
-inline double perByte(double gbps) { return 1 / (gbps * 1e3); }
-
 /// The largest message of any algorithm: ops move chunks, and no chunk is larger than the shape's vector or block.
 double messageBytes(const PlanRequest& r);
 /// Bytes that the call is about, all blocks together.

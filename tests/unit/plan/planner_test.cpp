@@ -147,12 +147,19 @@ TEST_CASE("a message goes by what one of its size was measured to take, and beyo
   LinkCost &slots = c.at(kShmProcesses, Protocol::Slots), &direct = c.at(kShmProcesses, Protocol::Direct);
   slots.aloneUs = {0.2, 0.3, 0.5, 1, 2, 3, 4, 5};
   direct.aloneUs = {1, 1, 1, 1, 1, 2, 4, 6};
+  direct.freshGBps = 0;
   const auto chosen = [&](size_t bytes) { return messageCost(kShmProcesses, bytes, true, c); };
   CHECK(chosen(1024).protocol == Protocol::Slots);
   CHECK(chosen(16384).protocol == Protocol::Direct);
   CHECK(chosen(16384).costUs == 1);
   CHECK(chosen(kNearBytes).protocol == Protocol::Slots);
   CHECK(messageCost(kShmProcesses, 16384, false, c).protocol == Protocol::Slots);
+  direct.near = {4, 4};
+  direct.freshGBps = 2;  // programs write what they send: a quarter of a microsecond more for each KiB
+  CHECK(chosen(16384).protocol == Protocol::Slots);
+  CHECK(chosen(64 << 10).protocol == Protocol::Slots);
+  direct.freshGBps = 5;  // no slower than what has been read before
+  CHECK(chosen(16384).protocol == Protocol::Direct);
   slots.near = slots.far = {1, 1};
   direct.near = direct.far = {100, 100};
   CHECK(chosen(kNearBytes + 1).protocol == Protocol::Direct);
