@@ -50,7 +50,7 @@ MessageCost cheapestMessage(const PlanRequest& r, const Calibration& c, std::str
     const double bytes = messageBytes(r), farness = c.farness(2 * bytes);
     const std::optional<double> measured = link.aloneUsOf(bytes);
     const double us = (measured ? *measured : link.costIn(bytes, farness, false)(bytes)) +
-                      link.freshUsPerByte(farness) * bytes;
+                      sim::kNewInput * link.freshUsPerByte(farness) * bytes;
     if (us < best.costUs) best = {p, us};
   }
   return best;

@@ -51,7 +51,7 @@ class Engine {
     int32_t next = -1;   // in its queue
     int32_t record = -1;
     bool direct = false;  // read where it lies in the sender's memory
-    bool fresh = false;   // costs MessagePrice::freshUsPerByte
+    float fresh = 0;      // of MessagePrice::freshUsPerByte
     typename Wires::Transit transit;
   };
   struct Queue {

@@ -76,7 +76,7 @@ class WiresInTurn {
                             Engine::Message* m) const {
     const bool here = shareCore(bound_.roles, coreOf_, static_cast<size_t>(member), static_cast<size_t>(m->edge->to));
     m->direct = isDirect(prices_, step, to[i], chunkBytes_);
-    m->fresh = m->direct && !here;
+    m->fresh = m->direct && !here ? freshPart(step) : 0;
     return priceOf(prices_, m->direct, here, m->edge->level);
   }
 
@@ -187,7 +187,7 @@ Load loadOf(const Bound& bound, const Prices& prices, double chunkBytes) {
           own += sendWork(way, step, peer, /*first=*/i == 0, chunkBytes);
           busy[static_cast<size_t>(coreOf[to])] += peer.messages * way.receiveUs +
                                                    received * bytes * way.receiveUsPerByte +
-                                                   (direct && !here ? bytes * way.freshUsPerByte : 0);
+                                                   (direct && !here ? bytes * freshPart(step) * way.freshUsPerByte : 0);
           wires[2 * static_cast<size_t>(bound.groups[m][level])] += bytes * way.wireUsPerByte;
           wires[2 * static_cast<size_t>(bound.groups[to][level]) + 1] += bytes * way.wireUsPerByte;
         }

@@ -61,6 +61,8 @@ Step stepOf(const Op& op, int32_t index, const ProgramOptions& options, bool tog
   if (!together && !op.from.empty() && op.hasDst && operands == 1) step.scattered = 1;
   const bool lies = op.from.empty() && op.sources.size() == 1 && op.sources[0].buffer != Buffer::Scratch;
   step.direct = op.direct || (options.allDirect && lies && !op.to.empty());
+  const bool ownInput = op.from.empty() && op.sources.size() == 1 && op.sources[0].buffer == Buffer::Input;
+  step.fresh = step.direct && !ownInput;
   step.published = !op.to.empty() && op.to[0] == kEveryone;
   return step;
 }
@@ -249,7 +251,7 @@ uint64_t fingerprint(const Program& program) {
       hash = mix(hash, uint64_t{s.nFrom} << 32 | s.nTo);
       hash = mix(hash, bitsOf(s.chunks) << 32 | bitsOf(s.reduced));
       hash = mix(hash, bitsOf(s.gathered) << 32 | bitsOf(s.scattered));
-      hash = mix(hash, bitsOf(s.copied) << 2 | (s.direct ? 2 : 0) | (s.published ? 1 : 0));
+      hash = mix(hash, bitsOf(s.copied) << 3 | (s.fresh ? 4 : 0) | (s.direct ? 2 : 0) | (s.published ? 1 : 0));
     }
     for (const StepPeer& p : lane.peers) {
       hash = mix(hash, static_cast<uint64_t>(static_cast<uint32_t>(p.edge)) << 32 | static_cast<uint32_t>(p.messages));

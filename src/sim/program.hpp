@@ -25,6 +25,7 @@ struct Step {
   float gathered = 0, scattered = 0;
   int32_t op = 0;          // in the schedule's lane: the first of those that this stands for
   bool direct = false;     // as Op::direct
+  bool fresh = false;      // direct, and written in this call
   bool published = false;  // all of `to` read one message
   bool operator==(const Step&) const = default;
 };

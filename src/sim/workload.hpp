@@ -31,7 +31,7 @@ struct MessagePrice {
   double gatherUsPerByte = 0;
   double wireUsPerByte = 0;       // of wires that are taken in turn, at both ends; 0: there are none
   double onceFromBytes = kNever;  // messages of a step to several ranks are copied in once, if they are as large
-  /// More work of a receiver on another core than the sender, for what it reads in the sender's memory.
+  /// More work of a receiver on another core than the sender, for what the sender has just written (freshPart()).
   double freshUsPerByte = 0;
 };
 
@@ -59,11 +59,18 @@ struct RankPrices {
   double stretch = 1;
 };
 
+/// Of what a call is given, so much counts as just written.  Programs write it before each call, benchmarks send the
+/// same again and again: half loses least to whichever it is, until calls teach more.
+inline constexpr double kNewInput = 0.5;
+
+/// The part of MessagePrice::freshUsPerByte that readers on other cores pay for what they read in place.
+inline float freshPart(const Step& step) { return step.fresh ? 1 : static_cast<float>(kNewInput); }
+
 /// Work of a receiver for each byte, beside RankPrices::reduceUsPerByte for every operand but the first; first: of the
 /// message's step.
 inline double receiveUsPerByte(const MessagePrice& price, const RankPrices& rank, bool combines, bool first,
-                               bool fresh) {
-  const double freshUs = fresh ? price.freshUsPerByte : 0;
+                               float fresh) {
+  const double freshUs = fresh * price.freshUsPerByte;
   if (!combines) return price.receiveUsPerByte + freshUs;
   if (!first && price.furtherUsPerByte) return *price.furtherUsPerByte - rank.reduceUsPerByte + freshUs;
   return (first ? 1 : kFurtherOperands) * price.receiveUsPerByte + price.operandUsPerByte + freshUs;

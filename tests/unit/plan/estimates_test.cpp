@@ -272,7 +272,8 @@ TEST_CASE("what goes to several ranks is copied in once") {
   CHECK(costUs(r, "direct") < 0.8 * costUs(r, "chain"));
 }
 
-TEST_CASE("data that its owner has just written takes longer to read from another core") {
+TEST_CASE(
+    "what its owner has just written takes longer to read from another core, and what it was given half of that") {
   PlanRequest r = request(Collective::AllGather, 1, 4, size_t{64} << 10);
   r.directPossible = true;
   Calibration slow = figures();
@@ -286,9 +287,10 @@ TEST_CASE("data that its owner has just written takes longer to read from anothe
     };
     return us(slow) / us(figures());
   };
-  CHECK(ratio("direct") > 10);  // everyone's input, which programs write before each call
-  CHECK(ratio("ring") > 10);    // passed on
-  r.links.ranksPerCore = 4;     // all on one core
+  // Everyone's input, which may have been written before the call; what is passed on has been.
+  CHECK(ratio("direct") > 10);
+  CHECK(ratio("ring") > 1.3 * ratio("direct"));
+  r.links.ranksPerCore = 4;  // all on one core
   CHECK(ratio("ring") == Approx(1));
 }
 

@@ -155,7 +155,7 @@ TEST_CASE("a message goes by what one of its size was measured to take, and beyo
   CHECK(chosen(kNearBytes).protocol == Protocol::Slots);
   CHECK(messageCost(kShmProcesses, 16384, false, c).protocol == Protocol::Slots);
   direct.near = {4, 4};
-  direct.freshGBps = 2;  // programs write what they send: a quarter of a microsecond more for each KiB
+  direct.freshGBps = 1;  // half of what is sent is new: 3 us more of a message
   CHECK(chosen(16384).protocol == Protocol::Slots);
   CHECK(chosen(64 << 10).protocol == Protocol::Slots);
   direct.freshGBps = 5;  // no slower than what has been read before
