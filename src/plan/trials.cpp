@@ -40,7 +40,7 @@ Trials::Trials(const Prices& prices) : planNs_(prices.planNs) {
 
 void Trials::record(const Turn& turn, int64_t ns, bool mapped) {
   memory_ |= mapped ? kMapped : kPlain;
-  Block& block = blocks_[turn.way][turn.block];
+  Block& block = ways_[turn.way].blocks[turn.block];
   block.ns += ns;
   ++block.count;
 }
@@ -62,10 +62,10 @@ void Trials::tryAll(Phase phase, int turns) {
 /// before (the slots of a FIFO).
 void Trials::takeTurns(Phase phase, int turns) {
   phase_ = phase;
-  const auto inTime = static_cast<int>(kBlockNs / std::max<uint64_t>(compared_[taken_], 1));
-  const int timed = compared_[taken_] == kNoTime ? kLeastTimed : std::clamp(inTime, kLeastTimed, kMostTimed);
+  const auto inTime = static_cast<int>(kBlockNs / std::max<uint64_t>(ways_[taken_].ns, 1));
+  const int timed = ways_[taken_].ns == kNoTime ? kLeastTimed : std::clamp(inTime, kLeastTimed, kMostTimed);
   round_ = {turns, std::max(kLeastTimed, timed / 4), timed};
-  blocks_.fill({});
+  for (Way& way : ways_) way.blocks = {};
   next_ = 0;
   approach();
 }
@@ -89,9 +89,9 @@ void Trials::approach() {
 
 /// As many calls as make up for a block of a slower way.
 int64_t Trials::pauseBefore(uint8_t way) const {
-  const auto slow = static_cast<double>(compared_[way]), fast = static_cast<double>(compared_[taken_]);
-  if (way == taken_ || compared_[taken_] == kNoTime) return 0;
-  const double lost = compared_[way] == kNoTime ? kExpectedLoss : std::max(slow / fast - 1, 0.0);
+  const auto slow = static_cast<double>(ways_[way].ns), fast = static_cast<double>(ways_[taken_].ns);
+  if (way == taken_ || ways_[taken_].ns == kNoTime) return 0;
+  const double lost = ways_[way].ns == kNoTime ? kExpectedLoss : std::max(slow / fast - 1, 0.0);
   return static_cast<int64_t>(lost / kPrice * (round_.untimed + round_.timed));
 }
 
@@ -105,7 +105,7 @@ std::vector<uint64_t> Trials::times() const {
   std::vector<uint64_t> times(kMostWays, kNoTime), ofWay;
   for (const uint8_t way : tried_) {
     ofWay.clear();
-    for (const Block& block : blocks_[way]) {
+    for (const Block& block : ways_[way].blocks) {
       if (block.count > 0) ofWay.push_back(static_cast<uint64_t>(std::max<int64_t>(block.ns / block.count, 1)));
     }
     if (!ofWay.empty()) times[way] = medianOf(ofWay);
@@ -129,11 +129,11 @@ uint64_t Trials::overRanks(std::span<const uint64_t> all, size_t way, Over ranks
 
 /// Whether it is clearly faster than the way that is taken.
 bool Trials::overtakes(uint8_t way) const {
-  if (compared_[taken_] == kNoTime) return true;
-  const auto below = [&](const std::array<uint64_t, kMostWays>& times, double part) {
-    return static_cast<double>(times[way]) < part * static_cast<double>(times[taken_]);
+  if (ways_[taken_].ns == kNoTime) return true;
+  const auto below = [&](uint64_t Way::*time, double part) {
+    return static_cast<double>(ways_[way].*time) < part * static_cast<double>(ways_[taken_].*time);
   };
-  return below(compared_, kWorthIt) && below(waiters_, kNotAgainstIt);
+  return below(&Way::ns, kWorthIt) && below(&Way::waitersNs, kNotAgainstIt);
 }
 
 void Trials::settle(std::span<const uint64_t> all, bool leaders) {
@@ -148,13 +148,13 @@ void Trials::settle(std::span<const uint64_t> all, bool leaders) {
     return rest(0);
   }
   for (const uint8_t way : tried_) {
-    compared_[way] = overRanks(all, way, leaders ? Over::Slowest : Over::FasterHalf);
-    waiters_[way] = overRanks(all, way, leaders ? Over::Slowest : Over::SlowerHalf);
+    ways_[way].ns = overRanks(all, way, leaders ? Over::Slowest : Over::FasterHalf);
+    ways_[way].waitersNs = overRanks(all, way, leaders ? Over::Slowest : Over::SlowerHalf);
   }
-  std::erase_if(tried_, [&](uint8_t way) { return compared_[way] == kNoTime; });
+  std::erase_if(tried_, [&](uint8_t way) { return ways_[way].ns == kNoTime; });
   if (tried_.empty()) return rest(taken_);
   if (phase_ == Phase::First) return await();
-  std::ranges::stable_sort(tried_, {}, [&](uint8_t way) { return compared_[way]; });
+  std::ranges::stable_sort(tried_, {}, [&](uint8_t way) { return ways_[way].ns; });
   const auto found = std::ranges::find_if(tried_, [&](uint8_t way) { return overtakes(way); });
   if (found != tried_.end()) taken_ = *found;
   phase_ == Phase::RoundOne ? keep() : rest(taken_);
@@ -162,8 +162,8 @@ void Trials::settle(std::span<const uint64_t> all, bool leaders) {
 
 /// Goes on with those of tried_, the fastest first, that are worth another turn.
 void Trials::keep() {
-  const double limit = kGoesOn * static_cast<double>(compared_[tried_[0]]);
-  std::erase_if(tried_, [&](uint8_t way) { return static_cast<double>(compared_[way]) > limit; });
+  const double limit = kGoesOn * static_cast<double>(ways_[tried_[0]].ns);
+  std::erase_if(tried_, [&](uint8_t way) { return static_cast<double>(ways_[way].ns) > limit; });
   if (std::ranges::find(tried_, taken_) == tried_.end()) tried_.push_back(taken_);
   if (tried_.size() == 1) return rest(taken_);
   takeTurns(Phase::RoundTwo, kMostTurns);
@@ -171,7 +171,7 @@ void Trials::keep() {
 
 /// Until the calls have taken so long that planning the other ways is a small share of it.
 void Trials::await() {
-  const double enough = static_cast<double>(planNs_) / (kPrice * static_cast<double>(compared_[0]));
+  const double enough = static_cast<double>(planNs_) / (kPrice * static_cast<double>(ways_[0].ns));
   phase_ = Phase::Waiting;
   round_ = {};
   const auto most = static_cast<double>(INT64_MAX / 2);

@@ -84,7 +84,7 @@ class Trials {
   /// Whether all ranks' calls were in memory that nobody maps, as far as they were timed.
   bool inPlainMemory() const { return inPlainMemory_; }
   /// By the last comparison, in nanoseconds; kNoTime: it was not among those compared.
-  uint64_t nsOf(uint8_t way) const { return compared_[way]; }
+  uint64_t nsOf(uint8_t way) const { return ways_[way].ns; }
 
   static constexpr int64_t kFirstCalls = 32, kMostFirstCalls = 1 << 20, kFirstLook = 256, kMostBetweenLooks = 1 << 16;
   /// The share of all calls' time that learning may take.
@@ -92,17 +92,22 @@ class Trials {
 
  private:
   enum class Phase : uint8_t { First, Waiting, RoundOne, RoundTwo, Settled, Looking };
+  static constexpr int kMostTurns = 5;
   /// Calls of one way in a row.  They wait for each other in turns, so that only all of them say what one costs.
   struct Block {
     int64_t ns = 0;
     int count = 0;
+  };
+  struct Way {
+    std::array<Block, kMostTurns> blocks{};  // of this round
+    uint64_t ns = kNoTime;                   // of one call, by the last comparison, ...
+    uint64_t waitersNs = kNoTime;            // ... and to the ranks that waited
   };
   struct Round {
     int turns = 0;               // of each way
     int untimed = 0, timed = 0;  // calls of a block, one after the other
   };
   static constexpr uint8_t kPlain = 1, kMapped = 2;
-  static constexpr int kMostTurns = 5;
 
   /// The faster half's mean, or the fastest of the slower half: one rank that something disturbed changes neither.
   enum class Over : uint8_t { Slowest, FasterHalf, SlowerHalf };
@@ -128,12 +133,11 @@ class Trials {
   uint8_t way_ = 0, taken_ = 0;
   int64_t left_ = kFirstCalls;  // calls until something changes
   int64_t firstCalls_ = kFirstCalls;
-  int64_t pause_ = kFirstLook;                                     // calls until the next look
-  std::vector<uint8_t> tried_{0};                                  // in this round
-  size_t next_ = 0;                                                // the block of this round that is under way
-  Round round_ = {1, kFirstCalls - 8, 8};                          // no turns between rounds
-  std::array<std::array<Block, kMostTurns>, kMostWays> blocks_{};  // of this round
-  std::array<uint64_t, kMostWays> compared_{}, waiters_{};
+  int64_t pause_ = kFirstLook;             // calls until the next look
+  std::vector<uint8_t> tried_{0};          // in this round
+  size_t next_ = 0;                        // the block of this round that is under way
+  Round round_ = {1, kFirstCalls - 8, 8};  // no turns between rounds
+  std::array<Way, kMostWays> ways_;
 };
 
 }  // namespace tutti
