@@ -1,6 +1,7 @@
 #!/bin/bash
 # Sums that are rounded between hosts (TUTTI_WIRE): ranks of one machine on several hosts by TUTTI_HOSTID.
-#   wire_test.sh TUTTI_RUN WIRE_RANKS HOSTS_RANKS
+#   wire_test.sh TUTTI_RUN WIRE_RANKS HOSTS_RANKS [all]
+# all: by every format on few ranks and on several, every kind of data in every type, and nothing else.
 # Exit status 0: all sums were within their bounds, AllReduce gave all ranks the same bits by every algorithm, and all
 # else was exact.
 set -u
@@ -26,9 +27,10 @@ try() {
 for format in full bf16 fp8 int8; do
   export TUTTI_WIRE=$format
   for hosts in ab aabbb; do
-    try $hosts "$wire_ranks" $format
+    try $hosts "$wire_ranks" $format ${4-}
   done
 done
+[ "${4-}" != all ] || exit $failed
 # Every algorithm that may round, and those that may not and stay exact.  Small slots: many slices.
 for algorithm in ring tree halvingdoubling circulant twoshot paramserver recursivedoubling oneshot; do
   TUTTI_ALGO=allreduce:$algorithm TUTTI_WIRE=int8 TUTTI_SLOT_BYTES=16384 try abc "$wire_ranks" int8
