@@ -83,7 +83,7 @@ std::vector<Row> verbsRows();
 std::vector<Row> cudaRows();
 
 /// All of the above, or those whose names begin with TUTTI_TEST_ROWS; where the driver for tests is loaded, those of
-/// CUDA devices alone.
-std::vector<Row> rows();
+/// CUDA devices alone.  Found once: adapters take long to ask in an emulated machine.
+const std::vector<Row>& rows();
 
 }  // namespace tutti::conformance

@@ -3,8 +3,9 @@
 #include "tests/conformance/harness.hpp"
 
 namespace tutti::conformance {
+namespace {
 
-std::vector<Row> rows() {
+std::vector<Row> findRows() {
   std::vector<Row> all = cudaRows();
   if (!all.empty()) return all;
   for (const auto& some : {selfRows(), shmRows(), tcpRows(), simRows(), mailboxRows()})
@@ -18,6 +19,13 @@ std::vector<Row> rows() {
 #endif
   if (const char* begin = std::getenv("TUTTI_TEST_ROWS"))
     std::erase_if(all, [&](const Row& row) { return !row.name.starts_with(begin); });
+  return all;
+}
+
+}  // namespace
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> all = findRows();
   return all;
 }
 

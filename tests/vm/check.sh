@@ -1,4 +1,6 @@
 # In the guest: what is tested is told one by one.
+# thorough WORDS...: these words where TUTTI_TEST_THOROUGH is set.  Emulation takes its time for what others show, too.
+thorough() { [ -z "${TUTTI_TEST_THOROUGH:-}" ] || echo "$*"; }
 failed=0
 log=/tmp/log
 # check NAME COMMAND...

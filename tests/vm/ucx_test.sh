@@ -16,7 +16,7 @@ for transport in rc_verbs ud_verbs; do
   if [ $transport = rc_verbs ]; then
     check "$transport: conformance" env TUTTI_TEST_ROWS=ucx "$build/tests/conformance/test_conformance" -# \
       '[#conformance_test],[#requests_test]'
-    counts='2 3'
+    counts="$(thorough 2) 3"
   else
     counts=2
   fi
