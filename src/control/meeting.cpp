@@ -17,6 +17,16 @@ constexpr int64_t kOtherSecretNs = 2'000'000'000;
 
 }  // namespace
 
+std::string whereMet(const JoinRequest& request) {
+  return request.rendezvous.empty() ? "" : cat(" (rendezvous ", request.rendezvous, ")");
+}
+
+Status someMissing(const JoinRequest& request, int64_t lastedNs) {
+  return timeoutError(ErrorCode::RanksMissing, "rank ", request.rank, " gave up joining after ", formatSpan(lastedNs),
+                      whereMet(request), "; not all ", request.nRanks,
+                      " ranks came and nobody knows which; check that all run, or raise TUTTI_TIMEOUT_MS");
+}
+
 Meeting::Meeting(Network& network, LinkAuthentication& authentication, MemberId id, const JoinRequest& request)
     : network_(network),
       authentication_(authentication),

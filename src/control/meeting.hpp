@@ -11,6 +11,11 @@
 
 namespace tutti {
 
+/// " (rendezvous 10.0.0.7:4021)", for errors of joining; "" for a child, whose ranks know each other and meet nowhere.
+std::string whereMet(const JoinRequest& request);
+/// The error where ranks are missing and neither the rendezvous nor those that have met have said which.
+Status someMissing(const JoinRequest& request, int64_t lastedNs);
+
 /// A machine without I/O.  A rank that knows all control addresses beforehand has one that does nothing.
 class Meeting {
  public:

@@ -92,7 +92,6 @@ class Member : private InquiryHost, private NeighboursHost {
   void checkJoin();
   void joinTooLate(bool last);
   std::string lasted() const;
-  std::string whereMet() const;
   void linkStands() override;  // NeighboursHost
 
   // Exchanges and messages

@@ -75,17 +75,13 @@ void Member::checkJoin() {
   }
   joinTooLate(true);
   fail({-1, timeoutError(ErrorCode::RanksMissing, "rank ", request_.rank, " gave up joining at its deadline, after ",
-                         lasted(), whereMet(), "; no information has come from ", nameRanks(exchanges_.missingToJoin()),
+                         lasted(), whereMet(request_), "; no information has come from ",
+                         nameRanks(exchanges_.missingToJoin()),
                          "; check that they run, or raise TUTTI_TIMEOUT_MS on all ranks")});
 }
 
 /// How long this rank has been joining.
 std::string Member::lasted() const { return formatSpan(joinWatch_.lastsNs(network_.nowNs())); }
-
-/// Ranks of a child do not meet anywhere: they know each other.
-std::string Member::whereMet() const {
-  return request_.rendezvous.empty() ? "" : cat(" (rendezvous ", request_.rendezvous, ")");
-}
 
 /// Name those that are not linked with us: first those that we dial, because those who should dial us may lack our
 /// control address and say so now; at last all.  The rendezvous has told us before, if some have not come at all.
@@ -97,7 +93,7 @@ void Member::joinTooLate(bool last) {
   // Several are no one's fault in particular: perhaps it is our own network.
   fail({absent.size() == 1 ? absent[0] : -1,
         timeoutError(ErrorCode::RanksUnreachable, nameRanks(absent), " did not connect with rank ", request_.rank,
-                     " within ", lasted(), " while ranks were joining", whereMet(), " (", how,
+                     " within ", lasted(), " while ranks were joining", whereMet(request_), " (", how,
                      "); check that every rank runs, that no firewall is between them, and TUTTI_SOCKET_IFNAME")});
 }
 

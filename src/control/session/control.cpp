@@ -7,6 +7,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
 #include "src/control/diagnosis.hpp"
+#include "src/control/meeting.hpp"
 #include "src/control/session/session_impl.hpp"
 
 namespace tutti {
@@ -108,11 +109,7 @@ Status Control::Impl::comeUp(Deadline deadline, const std::function<Status()>& w
     case Woken::Ready: status = unwrapInfos(); break;
     case Woken::Failed: status = failure(); break;
     case Woken::Aborted: status = aborted(); break;
-    case Woken::TooLate:
-      status = timeoutError(ErrorCode::RanksMissing, "rank ", request.rank, " gave up joining after ",
-                            formatSpan(nowNs() - beganNs), "; not all ", request.nRanks,
-                            " ranks came and nobody knows which; check that all run, or raise TUTTI_TIMEOUT_MS");
-      break;
+    case Woken::TooLate: status = someMissing(request, nowNs() - beganNs); break;
   }
   if (status.ok()) {
     io.controls.insert(this);

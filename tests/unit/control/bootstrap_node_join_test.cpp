@@ -4,6 +4,7 @@
 
 #include "src/control/handshake.hpp"
 #include "src/control/join_watch.hpp"
+#include "src/control/meeting.hpp"
 #include "src/control/overdue.hpp"
 #include "src/control/overlay.hpp"
 #include "tests/support/thorough.hpp"
@@ -501,6 +502,16 @@ TEST_CASE("a notice for a place with another secret, or none, is not told, and s
         "sim:1 took the connection, and does not know this communicator, or not yet");
   silent.forgetNotice(odd);
   silent.forgetNotice(nowhere);
+}
+
+TEST_CASE("where nobody knows who is missing, the error names the meeting place") {
+  JoinRequest request;
+  request.rank = 2, request.nRanks = 4, request.rendezvous = "10.0.0.7:4021";
+  const std::string met = someMissing(request, 3 * kSecond).message();
+  CHECK(met.find("rank 2 gave up joining after 3.0 s (rendezvous 10.0.0.7:4021); not all 4 ranks came") == 0);
+  request.rendezvous.clear();
+  CHECK(someMissing(request, 3 * kSecond).message().find("rank 2 gave up joining after 3.0 s; not all 4 ranks came") ==
+        0);
 }
 
 TEST_CASE("a child communicator joins without a rendezvous, however late some are") {
