@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "src/base/crc32c.hpp"
+#include "src/base/split_mix.hpp"
 #include "src/base/wire_format.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/unit/exec/naive_reduce.hpp"
@@ -47,21 +48,6 @@ const std::vector<double>& inputOf(int rank, size_t count, tuttiDataType_t dtype
   return found->second;
 }
 
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t operator()() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-  }
-
- private:
-  uint64_t state_;
-};
-
 /// The type's number next to x towards zero: without its table of all numbers, which took most of the time.
 double truncated(tuttiDataType_t dtype, double x) {
   if (dtype == tuttiFloat64 || !std::isfinite(x)) return x;
@@ -72,14 +58,14 @@ double truncated(tuttiDataType_t dtype, double x) {
 }
 
 std::vector<double> makeInput(int rank, size_t count, tuttiDataType_t dtype, Data data) {
-  Random random(static_cast<uint64_t>(rank) * 1000003 + count * 31 + static_cast<uint64_t>(data));
+  uint64_t random = static_cast<uint64_t>(rank) * 1000003 + count * 31 + static_cast<uint64_t>(data);
   std::vector<double> x(count);
   const unsigned spread = dtype == tuttiFloat16 ? 12 : 60;
   double powers[60];
   for (unsigned i = 0; i < spread; ++i) powers[i] = std::ldexp(1, static_cast<int>(i) - static_cast<int>(spread) / 2);
   const double tiny = dtype == tuttiFloat16 ? 0x1p-22 : 0x1p-130;
   for (size_t i = 0; i < count; ++i) {
-    const uint64_t bits = random();
+    const uint64_t bits = nextSplitMix(&random);
     const unsigned r = bits % 64;
     const double unit = static_cast<double>(static_cast<int64_t>(bits)) * 0x1p-63;
     x[i] = 3 * unit * unit * unit;  // many small ones, as a normal distribution has
