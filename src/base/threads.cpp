@@ -3,12 +3,12 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
-#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <vector>
+
+#include "src/base/folder.hpp"
 
 namespace tutti {
 namespace {
@@ -77,16 +77,15 @@ Result<std::vector<Status>> runTogether(std::string_view what, const std::vector
 void nameOwnThread(const char* name) { pthread_setname_np(pthread_self(), name); }
 
 bool hasOneProgramThread() {
+  const auto tasks = namesIn("/proc/self/task");
   int threads = 0;
-  std::error_code error;
-  for (std::filesystem::directory_iterator task("/proc/self/task", error), end; !error && task != end;
-       task.increment(error)) {
+  for (const std::string& task : tasks.value_or(std::vector<std::string>())) {
     std::string name;
-    std::ifstream file(task->path() / "comm");
+    std::ifstream file(cat("/proc/self/task/", task, "/comm"));
     if (!std::getline(file, name)) continue;  // it has ended
     if (!name.starts_with("tutti-") && ++threads > 1) return false;
   }
-  return !error && threads == 1;
+  return threads == 1;
 }
 
 }  // namespace tutti

@@ -7,23 +7,21 @@
 #include <mutex>
 
 #include "src/base/config.hpp"
+#include "src/base/folder.hpp"
 
 namespace tutti {
 namespace {
 
 /// Names, sizes and times of the folder's files.
 std::string stampOf(const std::string& directory) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code gone;
-    files.push_back(cat(entry->path().native(), " ", entry->file_size(gone), " ",
-                        entry->last_write_time(gone).time_since_epoch().count(), "\n"));
-  }
-  std::sort(files.begin(), files.end());
   std::string stamp;
-  for (const std::string& file : files) stamp += file;
+  const auto names = namesIn(directory);
+  for (const std::string& name : names.value_or(std::vector<std::string>())) {
+    const std::filesystem::path file = std::filesystem::path(directory) / name;
+    std::error_code gone;
+    stamp += cat(name, " ", std::filesystem::file_size(file, gone), " ",
+                 std::filesystem::last_write_time(file, gone).time_since_epoch().count(), "\n");
+  }
   return stamp;
 }
 

@@ -9,17 +9,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "src/base/caught.hpp"
+#include "src/base/folder.hpp"
 #include "src/base/log.hpp"
 #include "src/base/text.hpp"
 #include "src/base/threads.hpp"
@@ -48,12 +47,13 @@ Status makeFolder(const std::string& folder) {
 
 /// Sockets of processes that were killed.
 void sweep(const std::string& folder) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+  constexpr std::string_view kEnd = ".sock";
+  const auto names = namesIn(folder);
+  for (const std::string& name : names.value_or(std::vector<std::string>())) {
+    if (!name.ends_with(kEnd)) continue;
     int64_t pid = 0;
-    const bool named =
-        entry.path().extension() == ".sock" && parseNumber(entry.path().stem().string(), &pid) && pid > 0;
-    if (named && kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) (void)unlink(entry.path().c_str());
+    const bool named = parseNumber(name.substr(0, name.size() - kEnd.size()), &pid) && pid > 0;
+    if (named && kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) (void)unlink(cat(folder, "/", name).c_str());
   }
 }
 

@@ -1,11 +1,13 @@
 #include "src/comm/variables.hpp"
 
 #include <algorithm>
-#include <filesystem>
+#include <cerrno>
+#include <system_error>
 
 #include "src/base/address_range.hpp"
 #include "src/base/config.hpp"
 #include "src/base/congestion.hpp"
+#include "src/base/folder.hpp"
 #include "src/comm/cuda/executor_kind.hpp"
 #include "src/comm/machine.hpp"
 #include "src/comm/settings.hpp"
@@ -57,11 +59,9 @@ Status checkTopologyFile(const std::string& value) {
 }
 
 Status checkPlanFolder(const std::string& value) {
-  std::error_code error;
-  const std::filesystem::directory_iterator folder(value, error);
-  if (!error) return {};
-  return invalidUsage(ErrorCode::PlanFolder, "TUTTI_PLAN_DIR=", value,
-                      ": cannot read the folder of plans: ", error.message(),
+  if (namesIn(value)) return {};
+  const std::string why = std::generic_category().message(errno);
+  return invalidUsage(ErrorCode::PlanFolder, "TUTTI_PLAN_DIR=", value, ": cannot read the folder of plans: ", why,
                       "; name a folder that every rank can read, or leave it unset");
 }
 

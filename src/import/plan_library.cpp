@@ -1,8 +1,10 @@
 #include "src/import/plan_library.hpp"
 
-#include <algorithm>
+#include <cerrno>
 #include <filesystem>
+#include <system_error>
 
+#include "src/base/folder.hpp"
 #include "src/import/places.hpp"
 
 namespace tutti {
@@ -13,16 +15,15 @@ uint64_t hashMore(uint64_t hash, std::string_view text) {
 }  // 0xff ends it
 
 Result<std::vector<std::filesystem::path>> planFiles(const std::string& directory) {
-  std::error_code error;
-  std::filesystem::directory_iterator entry(directory, error);
+  const auto names = namesIn(directory);
+  if (!names)
+    return invalidUsage(ErrorCode::PlanFolder, "cannot read the folder of plans ", directory, ": ",
+                        std::generic_category().message(errno));
   std::vector<std::filesystem::path> files;
-  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    const std::filesystem::path& path = entry->path();
-    if (path.extension() == ".xml" || path.extension() == ".json") files.push_back(path);
+  for (const std::string& name : *names) {
+    std::filesystem::path path = std::filesystem::path(directory) / name;
+    if (path.extension() == ".xml" || path.extension() == ".json") files.push_back(std::move(path));
   }
-  if (error)
-    return invalidUsage(ErrorCode::PlanFolder, "cannot read the folder of plans ", directory, ": ", error.message());
-  std::sort(files.begin(), files.end());
   return files;
 }
 

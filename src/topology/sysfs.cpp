@@ -1,15 +1,13 @@
 #include "src/topology/sysfs.hpp"
 
-#include <dirent.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <memory>
 #include <string_view>
 
+#include "src/base/folder.hpp"
 #include "src/topology/complete.hpp"
 #include "src/topology/rates.hpp"
 
@@ -171,17 +169,7 @@ std::string line(const std::string& path) {
   return text;
 }
 
-std::vector<std::string> names(const std::string& path) {
-  // Not by std::filesystem, whose iterators end the process where there is no memory for a name.
-  std::vector<std::string> found;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.c_str()), [](DIR* open) { return closedir(open); });
-  while (const dirent* entry = folder != nullptr ? readdir(folder.get()) : nullptr) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") found.emplace_back(name);
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
+std::vector<std::string> names(const std::string& path) { return namesIn(path).value_or(std::vector<std::string>()); }
 
 Graph processors(const std::string& root) {
   Graph g;

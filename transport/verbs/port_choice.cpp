@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <set>
 
+#include "src/base/folder.hpp"
 #include "src/base/text.hpp"
 
 namespace tutti::verbs {
@@ -49,9 +49,8 @@ std::vector<int> nodesOfThread() {
   std::set<int> nodes;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &allowed)) continue;
-    std::error_code none;
-    for (const auto& entry : std::filesystem::directory_iterator(cat("/sys/devices/system/cpu/cpu", cpu), none)) {
-      const std::string name = entry.path().filename().string();
+    const auto names = namesIn(cat("/sys/devices/system/cpu/cpu", cpu));
+    for (const std::string& name : names.value_or(std::vector<std::string>())) {
       int node = -1;
       if (name.starts_with("node")) std::from_chars(name.data() + 4, name.data() + name.size(), node);
       if (node >= 0) nodes.insert(node);

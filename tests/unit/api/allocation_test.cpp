@@ -3,8 +3,11 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <new>
 
+#include "src/base/folder.hpp"
+#include "src/base/threads.hpp"
 #include "tests/support/plan_texts.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/temp_folder.hpp"
@@ -12,10 +15,11 @@
 
 namespace {
 thread_local size_t allocations = 0;
-}
+thread_local size_t failing = 0;  // the one that fails, by its number; 0: none
+}  // namespace
 
 void* operator new(size_t bytes) {
-  ++allocations;
+  if (++allocations == failing) throw std::bad_alloc();
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
@@ -67,6 +71,26 @@ TEST_CASE("a call that finds its plan allocates nothing") {
               return made == 0 ? std::string() : std::to_string(made) + " allocations";
             },
             &config) == "");
+}
+
+TEST_CASE("where there is no memory to read a folder, that is an error, and not the end of the process") {
+  using tutti::hasOneProgramThread, tutti::namesIn;
+  const std::function<bool()> reads[] = {[] { return namesIn("/proc/self").has_value(); }, hasOneProgramThread};
+  for (const auto& read : reads) {
+    size_t refused = 0;
+    for (bool reached = true; reached;) {
+      failing = allocations + refused + 1;
+      try {
+        (void)read();
+        reached = allocations >= failing;  // what a stream allocates in vain is a file that cannot be read
+      } catch (const std::bad_alloc&) {
+      }
+      refused += reached ? 1 : 0;
+      failing = 0;
+    }
+    CHECK(refused > 0);
+    CHECK(read());
+  }
 }
 
 #if TUTTI_HAVE_PUGIXML
