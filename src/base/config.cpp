@@ -146,9 +146,9 @@ constexpr Variable kVariables[] = {
     {"TUTTI_PLAN_DIR", Text, "", "", "folder of imported plans that the planner may choose from"},
     {"TUTTI_CALIBRATION", Text, "", "",
      "file with measured link costs (and FILE.tuned: fastest ways); 'off': built-in figures; unset: per-user cache"},
-    {"TUTTI_LINK_PROBE", Text, "off", "",
-     "whether links between hosts are measured while ranks join, in some 25 ms: off, always, auto (not if only "
-     "TUTTI_HOSTID tells ranks' hosts apart, nor with TUTTI_CALIBRATION=off)"},
+    {"TUTTI_LINK_PROBE", Text, "auto", "",
+     "whether links between hosts are measured while ranks join, in some 25 ms: auto (sockets over interfaces whose "
+     "speed is not known, as of virtual ones, unless TUTTI_CALIBRATION is off), always, off"},
     {"TUTTI_TOPO_FILE", Text, "", "",
      "description of the machine in place of the detected one: a file, or a line as node:2 l3:4"},
     {"TUTTI_TOPO_CPUS", Text, "", "",

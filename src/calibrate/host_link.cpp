@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "src/base/text.hpp"
 #include "src/cost/kept_text.hpp"
@@ -11,15 +12,21 @@ namespace tutti {
 namespace {
 
 constexpr int kMostRoundTrips = 64;
-constexpr size_t kFirstWindow = 32 << 10;
-constexpr size_t kMostWindow = 512 << 10;
+constexpr size_t kFirstWindow = 64 << 10;
+constexpr size_t kMostWindow = 1 << 20;
+constexpr int64_t kRecentNs = 1'000'000;
 constexpr size_t kMostStreamBytes = 64 << 20;
 /// Both ends know the size of every piece: small ones first, for slow links, then such as calls are made of.
-constexpr size_t kSmallPieces = 16, kSmallPiece = 16 << 10, kLargePiece = 64 << 10;
-/// Looks farther apart than this have others, or another message, on the core; with more than this part of the time
-/// spent so or on messages, the rate is the core's and says nothing of the wire.
-constexpr int64_t kIdleLookNs = 20'000;
+constexpr size_t kSmallPieces = 32, kSmallPiece = 16 << 10, kLargePiece = 64 << 10;
+/// Looks farther apart than this, or rests that take longer, have others on the core.
+constexpr int64_t kIdleLookNs = 20'000, kIdleRestNs = 3 * kRestUs * 1000;
+/// With more than this part of the time spent so or on messages, what was measured is the core's and says nothing of
+/// the wire.
 constexpr double kMostBusy = 0.6;
+/// A wire's rate stays what it is: if it changes by more than this part, something else was in the way.
+constexpr double kMostUneven = 0.25;
+/// Fewer may have come as they did by chance.
+constexpr ptrdiff_t kLeastPieces = 4;
 /// A rate this near the window's is the window's.
 constexpr double kNearWindow = 0.5;
 /// A rate this near the nominal one is the nominal one.
@@ -96,16 +103,32 @@ void applyHostLink(const HostLinkFigures& figures, const LinkProfile& link, Cali
   }
 }
 
+ProbeTime BusyClock::look(int64_t nowNs, bool rested, bool moved) {
+  const int64_t tookNs = time_.ns < 0 ? 0 : nowNs - time_.ns;
+  const bool idle = !moved && tookNs <= (rested ? kIdleRestNs : kIdleLookNs);
+  return time_ = {nowNs, time_.busyNs + (idle ? 0 : tookNs)};
+}
+
+void HostLinkProbe::Span::answered(ProbeTime now, int64_t farBusyNs) {
+  ended = now;
+  farEndedNs = farBusyNs;
+}
+
+bool HostLinkProbe::Span::byCore() const {
+  const ProbeTime took = ended - began;
+  return static_cast<double>(std::max(took.busyNs, farEndedNs - farBeganNs)) > kMostBusy * static_cast<double>(took.ns);
+}
+
 HostLinkProbe::HostLinkProbe(Endpoint& endpoint)
     : endpoint_(endpoint), piece_(std::min(kLargePiece, endpoint.slotBytes())), window_(kFirstWindow) {}
 
-Result<ProbeStep> HostLinkProbe::step(int64_t nowNs) {
+Result<ProbeStep> HostLinkProbe::step(ProbeTime now) {
   bool moved = false;
-  if (beganNs_ < 0) beganNs_ = nowNs;
+  if (!std::exchange(steps_, true)) trips_.began = now;
   switch (phase_) {
     case Phase::RoundTrips: {
-      TUTTI_ASSIGN(moved, roundTrip(nowNs));
-      const bool enough = roundTrips_ == kMostRoundTrips || nowNs - beganNs_ > kRoundTripsNs;
+      TUTTI_ASSIGN(moved, roundTrip(now));
+      const bool enough = roundTrips_ == kMostRoundTrips || (now - trips_.began).ns > kRoundTripsNs;
       if (!waits_ && !begun_ && enough) phase_ = Phase::Announce;
       break;
     }
@@ -113,20 +136,19 @@ Result<ProbeStep> HostLinkProbe::step(int64_t nowNs) {
       word_ = kStream;
       TUTTI_ASSIGN(moved, sendWord(endpoint_, word_));
       if (moved) phase_ = Phase::Stream;
-      streamNs_ = nowNs;
+      stream_.began = now;
+      stream_.farBeganNs = trips_.farEndedNs;
       break;
     }
     case Phase::Stream: {
-      noteTime(nowNs);
-      TUTTI_ASSIGN(moved, acknowledge(nowNs));
+      TUTTI_ASSIGN(moved, acknowledge(now));
       if (allSent() && nAcknowledged_ == nSent_) {
         phase_ = Phase::Done;
         return ProbeStep::Done;
       }
-      moved_ = moved;
       if (allSent()) break;
-      TUTTI_ASSIGN(const bool sent, sendPiece(nowNs));
-      moved_ = moved = moved || sent;
+      TUTTI_ASSIGN(const bool sent, sendPiece(now.ns));
+      moved = moved || sent;
       break;
     }
     case Phase::Done: return ProbeStep::Done;
@@ -134,15 +156,10 @@ Result<ProbeStep> HostLinkProbe::step(int64_t nowNs) {
   return moved ? ProbeStep::Moved : ProbeStep::Waits;
 }
 
-void HostLinkProbe::noteTime(int64_t nowNs) {
-  if (lookedNs_ > 0 && (moved_ || nowNs - lookedNs_ > kIdleLookNs)) busyNs_ += nowNs - lookedNs_;
-  lookedNs_ = nowNs;
-}
-
 /// False: the word has not gone, or has not come back.
-Result<bool> HostLinkProbe::roundTrip(int64_t nowNs) {
+Result<bool> HostLinkProbe::roundTrip(ProbeTime now) {
   if (!waits_) {
-    if (!begun_) sentNs_ = nowNs;
+    if (!begun_) sentNs_ = now.ns;
     word_ = kEcho;
     TUTTI_ASSIGN(waits_, sendWord(endpoint_, word_));
     begun_ = !waits_;
@@ -151,19 +168,23 @@ Result<bool> HostLinkProbe::roundTrip(int64_t nowNs) {
   TUTTI_ASSIGN(const bool came, receiveWord(endpoint_, &word_));
   if (!came) return false;
   waits_ = false;
-  const int64_t took = std::max<int64_t>(nowNs - sentNs_, 1);
+  const int64_t took = std::max<int64_t>(now.ns - sentNs_, 1);
   leastNs_ = roundTrips_++ == 0 ? took : std::min(leastNs_, took);
+  trips_.answered(now, static_cast<int64_t>(word_));
   return true;
 }
 
-Result<bool> HostLinkProbe::acknowledge(int64_t nowNs) {
+Result<bool> HostLinkProbe::acknowledge(ProbeTime now) {
   if (nAcknowledged_ == nSent_) return false;
   TUTTI_ASSIGN(const bool came, receiveWord(endpoint_, &word_));
   if (!came) return false;
-  const size_t bytes = pieceBytes(endpoint_, nAcknowledged_++);
-  acknowledged_ += bytes;
-  window_ = std::min(window_ + bytes, kMostWindow);
-  acknowledgements_.push_back({nowNs, acknowledged_, window_});
+  acknowledged_ += pieceBytes(endpoint_, nAcknowledged_++);
+  const auto recent = std::ranges::find_if(
+      acknowledgements_, [&](const Acknowledged& a) { return a.ns + std::max(kRecentNs, 2 * leastNs_) >= now.ns; });
+  const size_t before = recent == acknowledgements_.begin() ? 0 : std::prev(recent)->bytes;
+  window_ = std::min(kFirstWindow + acknowledged_ - before, kMostWindow);
+  acknowledgements_.push_back({now.ns, acknowledged_, window_});
+  stream_.answered(now, static_cast<int64_t>(word_));
   return true;
 }
 
@@ -172,7 +193,7 @@ Result<bool> HostLinkProbe::sendPiece(int64_t nowNs) {
   const size_t bytes = pieceBytes(endpoint_, nSent_);
   if (!begun_) {
     if (sent_ > acknowledged_ && sent_ - acknowledged_ + bytes > window_) return false;
-    last_ = nowNs - streamNs_ >= kStreamNs || sent_ + bytes >= kMostStreamBytes;
+    last_ = nowNs - stream_.began.ns >= kStreamNs || sent_ + bytes >= kMostStreamBytes;
     const uint64_t word = last_ ? kLast : kStream;
     std::memcpy(piece_.data(), &word, std::min(sizeof word, bytes));
   }
@@ -184,23 +205,39 @@ Result<bool> HostLinkProbe::sendPiece(int64_t nowNs) {
   return true;
 }
 
+/// The first that came then or later; there is one.
+const HostLinkProbe::Acknowledged& HostLinkProbe::acknowledgedAt(int64_t ns) const {
+  return *std::ranges::find_if(acknowledgements_, [&](const Acknowledged& a) { return a.ns >= ns; });
+}
+
+/// From one acknowledgement to a later one.
+double HostLinkProbe::gbps(const Acknowledged& from, const Acknowledged& to) {
+  return to.ns > from.ns ? static_cast<double>(to.bytes - from.bytes) / static_cast<double>(to.ns - from.ns) : 0;
+}
+
+/// Whether the rate changed on the way by more than a message that came a little later.
+bool HostLinkProbe::uneven(const Acknowledged& from, const Acknowledged& to) const {
+  const Acknowledged& middle = acknowledgedAt(from.ns + (to.ns - from.ns) / 2);
+  const double before = gbps(from, middle), after = gbps(middle, to);
+  const auto piece = static_cast<double>(2 * std::min(kLargePiece, endpoint_.slotBytes()));
+  return std::abs(before - after) > kMostUneven * gbps(from, to) + piece / static_cast<double>(to.ns - from.ns);
+}
+
 double HostLinkProbe::streamGBps() const {
   if (acknowledgements_.size() < 2) return 0;
   const Acknowledged &first = acknowledgements_.front(), &last = acknowledgements_.back();
-  const int64_t middleNs = first.ns + (last.ns - first.ns) / 2;
-  auto from = std::ranges::find_if(acknowledgements_, [&](const Acknowledged& a) { return a.ns >= middleNs; });
-  if (from->ns >= last.ns) from = acknowledgements_.begin();  // nothing came in between
-  if (from->ns >= last.ns) return 0;
-  const double gbps = static_cast<double>(last.bytes - from->bytes) / static_cast<double>(last.ns - from->ns);
-  const auto took = static_cast<double>(last.ns - streamNs_);
-  const bool byCore = static_cast<double>(busyNs_) > kMostBusy * took;
-  const bool byWindow = gbps * static_cast<double>(leastNs_) > kNearWindow * static_cast<double>(from->window);
-  return byCore || byWindow ? 0 : gbps;
+  const Acknowledged& middle = acknowledgedAt(first.ns + (last.ns - first.ns) / 2);
+  const Acknowledged& from = middle.ns < last.ns ? middle : first;  // else nothing came in between
+  const double rate = gbps(from, last);
+  if (&last - &from < kLeastPieces || stream_.byCore() || uneven(from, last)) return 0;
+  const bool byWindow = rate * static_cast<double>(leastNs_) > kNearWindow * static_cast<double>(from.window);
+  return byWindow ? 0 : rate;
 }
 
 HostLinkFigures HostLinkProbe::figures() const {
   HostLinkFigures figures;
-  if (roundTrips_ > 0) figures.latencyUs = static_cast<double>(leastNs_) / 2e3;
+  const double us = static_cast<double>(leastNs_) / 2e3;
+  if (us < kFarUs || !trips_.byCore()) figures.latencyUs = us;
   if (phase_ == Phase::Done) figures.bandwidthGBps = streamGBps();
   return figures;
 }
@@ -208,9 +245,12 @@ HostLinkFigures HostLinkProbe::figures() const {
 HostLinkEcho::HostLinkEcho(Endpoint& endpoint)
     : endpoint_(endpoint), piece_(std::min(kLargePiece, endpoint.slotBytes())) {}
 
-Result<ProbeStep> HostLinkEcho::step() {
+Result<ProbeStep> HostLinkEcho::step(ProbeTime now) {
+  if (!began_) began_ = now;
   if (owes_) {
-    TUTTI_ASSIGN(const bool sent, sendWord(endpoint_, word_));
+    if (!begun_) busyNs_ = static_cast<uint64_t>((now - *began_).busyNs);
+    TUTTI_ASSIGN(const bool sent, sendWord(endpoint_, busyNs_));
+    begun_ = !sent;
     owes_ = !sent;
     return sent ? ProbeStep::Moved : ProbeStep::Waits;
   }

@@ -1,9 +1,13 @@
 // Bandwidth and latency of a link between two hosts, measured by a short exchange over an endpoint of its own.
 //
 // One end probes, the other echoes.  Round trips of a word come first, then a stream whose messages the other end
-// acknowledges; the window of what is under way doubles with every round trip up to kMostWindow, so that a slow link
-// is not left with much to drain.  The rate is that of the second half: by then the burst that a shaped link lets pass
-// is spent.  Machines without a clock: whoever drives them says what time it is.
+// acknowledges.  What is under way is little more than what came through in the last millisecond, so that a slow link
+// has not much to drain, and acknowledgements of the stream that comes the other way wait for little.  The rate is that
+// of the second half: by then the burst that a shaped link lets pass is spent.  Machines without a clock: whoever
+// drives them says what time it is, and how much of it was no rest.
+//
+// A figure counts only where both ends rested for most of the time that it took: an end without a core makes a quick
+// link look slow and far.  The echo therefore says in every word how busy it has been.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +25,7 @@ namespace tutti {
 
 /// One way.  A value.
 struct HostLinkFigures {
-  double latencyUs = 0;      // 0: not measured
+  double latencyUs = 0;      // 0: not measured, as where hosts seem far from each other and the core was the limit
   double bandwidthGBps = 0;  // 0: not measured, as where the window or the core was the limit
   bool operator==(const HostLinkFigures&) const = default;
 };
@@ -48,12 +52,32 @@ inline constexpr int64_t kStreamNs = 14'000'000;
 /// What a machine has come to: nothing to do now, on by a message, or to its end.
 enum class ProbeStep : uint8_t { Waits, Moved, Done };
 
+/// For how long at most a driver rests that has nothing to do.
+inline constexpr int kRestUs = 100;
+
+/// A moment: the time, and how much of it up to then the driver worked, or waited for a core.
+struct ProbeTime {
+  int64_t ns = 0;
+  int64_t busyNs = 0;
+  ProbeTime operator-(const ProbeTime& other) const { return {ns - other.ns, busyNs - other.busyNs}; }
+};
+
+/// Tells work from rest by when a driver looks at the clock.  A rest that takes far too long was a wait for a core.
+class BusyClock {
+ public:
+  /// rested: it has slept since the last look.  moved: something had moved at that one, so it has worked since.
+  ProbeTime look(int64_t nowNs, bool rested, bool moved);
+
+ private:
+  ProbeTime time_{.ns = -1};
+};
+
 /// The end that measures.  One thread.
 class HostLinkProbe {
  public:
   explicit HostLinkProbe(Endpoint& endpoint);
   /// Goes on by one message each way at most.  Errors: the endpoint's.
-  Result<ProbeStep> step(int64_t nowNs);
+  Result<ProbeStep> step(ProbeTime now);
   /// Of what has been measured so far.
   HostLinkFigures figures() const;
 
@@ -64,12 +88,21 @@ class HostLinkProbe {
     size_t bytes;   // since the stream began
     size_t window;  // from then on
   };
-  Result<bool> roundTrip(int64_t nowNs);
-  Result<bool> acknowledge(int64_t nowNs);
+  /// Time of one kind of exchange, and how busy the other end says that it was.
+  struct Span {
+    ProbeTime began, ended;
+    int64_t farBeganNs = 0, farEndedNs = 0;
+    void answered(ProbeTime now, int64_t farBusyNs);
+    bool byCore() const;
+  };
+  Result<bool> roundTrip(ProbeTime now);
+  Result<bool> acknowledge(ProbeTime now);
   Result<bool> sendPiece(int64_t nowNs);
   bool allSent() const { return last_ && !begun_; }
   double streamGBps() const;
-  void noteTime(int64_t nowNs);
+  const Acknowledged& acknowledgedAt(int64_t ns) const;
+  static double gbps(const Acknowledged& from, const Acknowledged& to);
+  bool uneven(const Acknowledged& from, const Acknowledged& to) const;
 
   Endpoint& endpoint_;
   Phase phase_ = Phase::RoundTrips;
@@ -77,9 +110,9 @@ class HostLinkProbe {
   uint64_t word_ = 0;
   bool waits_ = false;
   int roundTrips_ = 0;
-  int64_t beganNs_ = -1, sentNs_ = 0, leastNs_ = 0, streamNs_ = 0;
-  int64_t lookedNs_ = 0, busyNs_ = 0;  // of the stream
-  bool moved_ = false;                 // at the last look
+  bool steps_ = false;
+  int64_t sentNs_ = 0, leastNs_ = 0;
+  Span trips_, stream_;
   size_t window_;
   size_t sent_ = 0, acknowledged_ = 0;  // bytes
   size_t nSent_ = 0, nAcknowledged_ = 0;
@@ -93,13 +126,15 @@ class HostLinkEcho {
  public:
   explicit HostLinkEcho(Endpoint& endpoint);
   /// As HostLinkProbe's.
-  Result<ProbeStep> step();
+  Result<ProbeStep> step(ProbeTime now);
 
  private:
   Endpoint& endpoint_;
   std::vector<std::byte> piece_;
-  uint64_t word_ = 0;
+  uint64_t word_ = 0, busyNs_ = 0;
+  std::optional<ProbeTime> began_;
   bool streams_ = false, owes_ = false, last_ = false;
+  bool begun_ = false;  // a word is partly written
   size_t nPieces_ = 0;
 };
 

@@ -1,22 +1,19 @@
 #include "src/comm/host_links.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "src/comm/comm.hpp"
+#include "src/control/session/interfaces.hpp"
 
 namespace tutti {
 namespace {
 
-/// After which a probe gives up: one that goes well takes a tenth of that.
-constexpr int kMostMs = 500;
-/// Waiting ranks hand their core on, and sleep between looks once the other end is late.
-constexpr int64_t kPatienceNs = 50 * kMs;
-constexpr timespec kPause{0, 100'000};
+/// After which a probe gives up: one that goes well takes 25 ms.  Nobody who has not asked for it waits for long.
+constexpr int kMostMs = 80, kMostMsIfAsked = 500;
 
 /// The first rank of every host, by host.
 std::vector<int> firstRanks(const std::vector<int>& nodes) {
@@ -31,6 +28,7 @@ std::vector<int> firstRanks(const std::vector<int>& nodes) {
 class Ring {
  public:
   Ring(Comm& comm, LinkProbing probing) : comm_(comm), probing_(probing), firsts_(firstRanks(comm.layout().nodes)) {}
+  ~Ring() { stayAwake(); }
 
   /// Whether some host probes the way to the next.
   bool any() const {
@@ -46,16 +44,31 @@ class Ring {
     if (mine == firsts_.end()) return HostLinkFigures();
     const auto host = static_cast<size_t>(mine - firsts_.begin());
     const size_t before = (host + firsts_.size() - 1) % firsts_.size();
-    const Deadline deadline = Deadline::inMs(kMostMs);
+    const int mostMs = probing_ == LinkProbing::Always ? kMostMsIfAsked : kMostMs;
+    const Deadline deadline = Deadline::inMs(mostMs);
     PendingEndpoint out, in;
     if (probes(host)) out = open(next(host), host);
     if (probes(before)) in = open(before, before);
-    TUTTI_TRY(await(deadline, [&]() -> Result<ProbeStep> {
+    sleeper_ = comm_.links().sleeperTo(firsts_[probes(host) ? next(host) : before]);
+    std::optional<HostLinkProbe> probe;
+    std::optional<HostLinkEcho> echo;
+    while (!deadline.passed()) {
       TUTTI_ASSIGN(const bool outIsUp, isUp(out, &out_));
       TUTTI_ASSIGN(const bool inIsUp, isUp(in, &in_));
-      return outIsUp && inIsUp ? ProbeStep::Done : ProbeStep::Waits;
-    }));
-    return exchange(deadline);
+      if (out_ != nullptr && !probe) probe.emplace(*out_);
+      if (in_ != nullptr && !echo) echo.emplace(*in_);
+      const ProbeTime now = clock_.look(nowNs(), rested_, moved_);
+      TUTTI_ASSIGN(const ProbeStep near,
+                   probe ? probe->step(now) : Result(outIsUp ? ProbeStep::Done : ProbeStep::Waits));
+      TUTTI_ASSIGN(const ProbeStep far, echo ? echo->step(now) : Result(inIsUp ? ProbeStep::Done : ProbeStep::Waits));
+      if (near == ProbeStep::Done && far == ProbeStep::Done) return probe ? probe->figures() : HostLinkFigures();
+      if (comm_.watchdog().abortState().ended()) return remoteError(ErrorCode::Aborted, "the communicator has ended");
+      moved_ = near == ProbeStep::Moved || far == ProbeStep::Moved;
+      rested_ = !moved_ && rest();
+      if (moved_) stayAwake();
+    }
+    if (probe && probe->figures() != HostLinkFigures()) return probe->figures();  // how far it is, say
+    return timeoutError(ErrorCode::RankSilent, "no answer within ", mostMs, " ms");
   }
 
  private:
@@ -66,7 +79,9 @@ class Ring {
   /// Whether the host probes the way to the next one.
   bool probes(size_t host) const {
     const size_t to = next(host);
-    return to != host && (probing_ == LinkProbing::Always || of(host).network != of(to).network);
+    if (to == host || probing_ == LinkProbing::Always) return to != host;
+    const std::optional<LinkProfile> link = comm_.links().linkBetween(firsts_[host], firsts_[to]);
+    return link && isUnknown(of(host), of(to), *link);
   }
   /// Of two hosts, each probes the way to the other, so that the last one has a lane of its own.
   PendingEndpoint open(size_t peer, size_t prober) const {
@@ -81,43 +96,32 @@ class Ring {
     return *endpoint != nullptr;
   }
 
-  Result<HostLinkFigures> exchange(Deadline deadline) const {
-    std::optional<HostLinkProbe> probe;
-    std::optional<HostLinkEcho> echo;
-    if (out_ != nullptr) probe.emplace(*out_);
-    if (in_ != nullptr) echo.emplace(*in_);
-    TUTTI_TRY(await(deadline, [&]() -> Result<ProbeStep> {
-      TUTTI_ASSIGN(const ProbeStep near, probe ? probe->step(nowNs()) : Result(ProbeStep::Done));
-      TUTTI_ASSIGN(const ProbeStep far, echo ? echo->step() : Result(ProbeStep::Done));
-      if (near == ProbeStep::Moved || far == ProbeStep::Moved) return ProbeStep::Moved;
-      return near == ProbeStep::Done && far == ProbeStep::Done ? ProbeStep::Done : ProbeStep::Waits;
-    }));
-    return probe ? probe->figures() : HostLinkFigures();
-  }
-
-  /// As awaitValue(), but awake: sleep would be measured.
-  template <class Step>
-  Status await(Deadline deadline, Step step) const {
-    const int64_t beganNs = nowNs();
-    for (;;) {
-      TUTTI_ASSIGN(const ProbeStep came, step());
-      if (came == ProbeStep::Done) return {};
-      if (comm_.watchdog().abortState().ended()) return remoteError(ErrorCode::Aborted, "the communicator has ended");
-      if (deadline.passed()) return timeoutError(ErrorCode::RankSilent, "no answer within ", kMostMs, " ms");
-      if (came == ProbeStep::Moved) continue;
-      comm_.links().progress();
-      if (nowNs() - beganNs < kPatienceNs) {
-        (void)sched_yield();
-      } else {
-        nanosleep(&kPause, nullptr);
-      }
+  /// Whether this rank has slept, until something came or for kRestUs.  One more look comes first, as the sleeper asks.
+  bool rest() {
+    comm_.links().progress();
+    if (sleeper_ == nullptr) {
+      constexpr timespec kPause{0, kRestUs * 1000};
+      nanosleep(&kPause, nullptr);
+      return true;
     }
+    if (std::exchange(prepared_, !prepared_)) {
+      sleeper_->sleep(kRestUs);
+      return true;
+    }
+    sleeper_->prepare();
+    return false;
+  }
+  void stayAwake() {
+    if (std::exchange(prepared_, false)) sleeper_->cancel();
   }
 
   Comm& comm_;
   const LinkProbing probing_;
   const std::vector<int> firsts_;
   std::unique_ptr<Endpoint> out_, in_;  // until all have measured: what is sent last may be on its way
+  Sleeper* sleeper_ = nullptr;
+  bool prepared_ = false, rested_ = false, moved_ = false;
+  BusyClock clock_;
 };
 
 /// What all ranks have from their parent; none: not all have the same.
@@ -140,6 +144,16 @@ void tell(const std::vector<std::string>& texts, const std::vector<HostLinkFigur
 
 }  // namespace
 
+uint32_t mbpsToOthers(const std::vector<PeerDescriptor>& ranks, const PeerDescriptor& self, uint32_t paths) {
+  const auto isOther = [&](const PeerDescriptor& rank) { return rank.network != self.network; };
+  return paths > 1 || std::ranges::any_of(ranks, isOther) ? listenMbps(paths) : 0;
+}
+
+bool isUnknown(const PeerDescriptor& a, const PeerDescriptor& b, const LinkProfile& link) {
+  const bool known = a.pathsMbps > 0 && b.pathsMbps > 0, several = a.paths > 1 && b.paths > 1;
+  return a.network != b.network && link.spreadsOverPaths && !known && !several;
+}
+
 PathUse pathUse(const Links& links) {
   const std::vector<PeerDescriptor>& ranks = links.descriptors();
   PathUse use{ranks[0].paths, ranks[0].pathsMbps};
@@ -152,7 +166,7 @@ PathUse pathUse(const Links& links) {
     const std::optional<LinkProfile> link = links.linkBetween(0, rank.info.rank);
     if (!link || !link->spreadsOverPaths) return {};
   }
-  return leaves && use.paths > 1 ? use : PathUse();
+  return leaves ? use : PathUse();
 }
 
 Result<std::optional<HostLinkFigures>> measureHostLinks(Comm& comm) {

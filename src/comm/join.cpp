@@ -17,7 +17,6 @@
 #include "src/comm/host_links.hpp"
 #include "src/comm/launch.hpp"
 #include "src/comm/result_checks.hpp"
-#include "src/control/session/interfaces.hpp"
 #include "transport/table.hpp"
 
 namespace tutti {
@@ -304,7 +303,7 @@ Status Joining::tellAddresses() {
   PeerDescriptor addresses;
   addresses.transports = comm_.links_->addresses();
   addresses.paths = static_cast<uint32_t>(comm_.control_->nPaths());
-  if (addresses.paths > 1) addresses.pathsMbps = listenMbps();
+  addresses.pathsMbps = mbpsToOthers(descriptors_, mine(), addresses.paths);
   addresses.byAdapters = mine().device.empty() || comm_.links_->giveAllDeviceMemory(descriptors_) ? 1 : 0;
   addresses.machine = machineReport(descriptors_, rank());
   TUTTI_TRY(executor().meet(descriptors_, &addresses));

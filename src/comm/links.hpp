@@ -73,6 +73,8 @@ class Links {
   std::optional<LinkProfile> linkBetween(int a, int b) const;
   const std::vector<PeerDescriptor>& descriptors() const { return descriptors_; }
   const std::vector<Sleeper*>& sleepers() const { return sleepers_; }
+  /// What sleeps until something of `peer` comes; null: nothing does.
+  Sleeper* sleeperTo(int peer) const { return transportTo(peer)->sleeper(); }
   /// Before ranks have met: whether the transport that seems to join the two ranks, of which this one is the first, is
   /// to be given memory of the rank's device.
   bool mayGiveDeviceMemory(const PeerInfo& self, const PeerInfo& peer) const;

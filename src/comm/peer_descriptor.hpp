@@ -34,7 +34,7 @@ struct PeerDescriptor {
   uint64_t kernel = 0;                                      // see kernelIdentity()
   uint32_t paths = 1;                                       // interfaces that links may go by; with the transports
   uint32_t byAdapters = 0;                                  // 1: see giveAllDeviceMemory(); with the transports
-  uint32_t pathsMbps = 0;                                   // what those carry; 0: not known; with the transports
+  uint32_t pathsMbps = 0;                                   // what those carry; 0: not known, or not asked
   std::string hostLinks;                                    // what its parent's links between hosts were found to cost
 
   /// Takes over how the rank is reached, of what it has told with its transports.

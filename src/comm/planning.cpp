@@ -142,14 +142,15 @@ Status CallPlanner::setUpLearning() {
 void CallPlanner::priceHostLinks() {
   if (!state_.links.inter || choosesByBuiltIns()) return;
   const PathUse use = pathUse(comm_.links());
-  if (use.paths > 1 && use.mbps > 0) {
+  if (use.mbps > 0) {
     constexpr double kPayloadShare = 0.94;  // with 1500-byte frames
     const LinkProfile& link = *state_.links.inter;
     for (const Protocol protocol : kAllProtocols) {
       state_.calibration.at(link, protocol).cost.bandwidthGBps = use.mbps / 8e3 * kPayloadShare;
     }
     if (comm_.rank() == 0)
-      TUTTI_INFO("plan", "links between hosts go by ", use.paths, " interfaces of ", use.mbps, " Mbit/s together");
+      TUTTI_INFO("plan", "links between hosts go by ", use.paths, use.paths == 1 ? " interface" : " interfaces", " of ",
+                 use.mbps, use.paths == 1 ? " Mbit/s" : " Mbit/s together");
   }
   if (hostLinks_) applyHostLink(*hostLinks_, *state_.links.inter, &state_.calibration);
 }

@@ -37,7 +37,8 @@ struct LinkProfile {
   DirectReads directReads = DirectReads::None;
   /// What one endpoint carries at most, GB/s, driven by one core; a faster wire needs several.  0: as much as the link.
   double channelGBps = 0;
-  /// A message goes by all interfaces at once that the user has named, in pieces: larger ones use them better.
+  /// A message goes by the interface that the rank listens on, and by all at once that the user has named, in pieces:
+  /// larger ones use them better.
   bool spreadsOverPaths = false;
   /// Both ends see the memory of its endpoints: messages go inline, through slots, boards and outboxes.
   bool mapped = false;

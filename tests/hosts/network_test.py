@@ -2,6 +2,7 @@
 packets that get lost, and firewalls that drop without a word."""
 import re
 import shutil
+import tempfile
 import unittest
 
 import suite
@@ -96,14 +97,17 @@ class Networks(suite.Case):
             made.shape(2, "100mbit", both=False)
             self.collectives(made, [2, 1, 1])
 
-    def cables(self, made, hosts, word):
-        """GB/s, as ranks say them."""
-        common = {"TUTTI_LOG": "plan:info", "TUTTI_LINK_PROBE": word}
-        jobs = suite.start(made, [1] * hosts, [suite.program("example_allreduce")], common=common)
+    def said(self, made, hosts, common):
+        """What ranks say of how they plan."""
+        jobs = suite.start(made, [1] * hosts, [suite.program("example_allreduce")], common={"TUTTI_LOG": "plan:info"} | common)
         texts = [job.wait(LATE) for job in jobs]
         self.assertEqual([status for status, _ in texts], [0] * hosts, texts)
+        return "".join(text for _, text in texts)
+
+    def cables(self, made, hosts, word):
+        """GB/s, as ranks say them."""
         found = r"links between hosts take [\d.]+ us and carry ([\d.]+) GB/s"
-        return [float(number) for number in re.findall(found, "".join(text for _, text in texts))]
+        return [float(number) for number in re.findall(found, self.said(made, hosts, {"TUTTI_LINK_PROBE": word}))]
 
     @lacks("tc")
     def test_cables_are_measured(self):
@@ -121,6 +125,13 @@ class Networks(suite.Case):
         with Hosts(2) as made:
             self.all_say(made, [1, 1], "TUTTI_LINK_PROBE='sometimes' is none of: auto, off, always",
                          common=SHORT | {"TUTTI_LINK_PROBE": "sometimes"})
+
+    def test_virtual_cables_are_measured_by_default(self):
+        with Hosts(2) as made, tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+            figures = {"TUTTI_CALIBRATION": f"{folder}/figures"}
+            tried = "links between hosts take .* GB/s|no link between hosts could be measured"  # the machine may be busy
+            self.assertRegex(self.said(made, 2, figures), tried)
+            self.assertNotRegex(self.said(made, 2, figures | {"TUTTI_LINK_PROBE": "off"}), tried)
 
     @lacks("nft")
     def test_packets_that_get_lost(self):

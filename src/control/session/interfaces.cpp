@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <set>
 
 #include "src/base/config.hpp"
+#include "src/base/interface_speed.hpp"
 
 namespace tutti {
 namespace {
@@ -182,15 +182,13 @@ uint32_t totalMbps(const std::vector<InterfaceAddress>& all, const std::vector<S
   return total;
 }
 
-uint32_t listenMbps() {
+uint32_t listenMbps(size_t nPaths) {
   const auto all = listInterfaces();
-  const auto addresses = listenAddresses();
-  if (!all.ok() || !addresses.ok()) return 0;
-  return totalMbps(*all, *addresses, [](const std::string& interface) -> uint32_t {
-    int64_t mbps = 0;  // -1 where there is none
-    std::ifstream(cat("/sys/class/net/", interface, "/speed")) >> mbps;
-    return mbps > 0 && mbps < 10'000'000 ? static_cast<uint32_t>(mbps) : 0;
-  });
+  auto addresses = listenAddresses();
+  if (!all.ok() || !addresses.ok() || addresses->empty()) return 0;
+  if (nPaths > 1) return totalMbps(*all, *addresses, [](const std::string& name) { return statedMbps(name); });
+  addresses->resize(1);
+  return totalMbps(*all, *addresses, [](const std::string& name) { return knownMbps(name); });
 }
 
 }  // namespace tutti

@@ -43,8 +43,9 @@ int spreadPaths(const std::vector<SocketAddress>& addresses, const std::string& 
 /// Mbit/s that the interfaces of these addresses carry together, as speedOf tells; 0: one of them does not say.
 uint32_t totalMbps(const std::vector<InterfaceAddress>& all, const std::vector<SocketAddress>& addresses,
                    const std::function<uint32_t(const std::string& interface)>& speedOf);
-/// The same of what `listenAddresses` gives on this host.
-uint32_t listenMbps();
+/// The same of what `listenAddresses` gives on this host: for one path of the first, if its speed is known (knownMbps);
+/// for several of all, as they state.
+uint32_t listenMbps(size_t nPaths);
 
 /// chooseAddresses with this host's interfaces and configuration; for this host alone the loopback addresses, where
 /// nobody has named interfaces.

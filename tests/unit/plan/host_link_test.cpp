@@ -80,17 +80,21 @@ struct Probed {
   int64_t ns;  // that it took
 };
 
-Probed probe(double gbps, double latencyUs, double burst, size_t slotBytes, int64_t lookNs = 500) {
+/// lookNs: between two looks of both ends.  away: of every this many looks of the far end, it gets a core for one.
+Probed probe(double gbps, double latencyUs, double burst, size_t slotBytes, int64_t lookNs = 500, int away = 1) {
   Clock clock;
   const auto latencyNs = static_cast<int64_t>(latencyUs * 1e3);
   Wire there{clock, gbps, latencyNs, burst}, back{clock, gbps, latencyNs, burst};
   WireEnd near(there, back, slotBytes), far(back, there, slotBytes);
   HostLinkProbe prober(near);
   HostLinkEcho echo(far);
-  for (bool measured = false, echoed = false; !measured || !echoed; clock.ns += lookNs) {
+  BusyClock nearBusy, farBusy;
+  ProbeStep measured = ProbeStep::Waits, echoed = ProbeStep::Waits;
+  for (; measured != ProbeStep::Done || echoed != ProbeStep::Done; clock.ns += lookNs) {
     REQUIRE(clock.ns < 10'000'000'000);
-    measured = prober.step(clock.ns).value() == ProbeStep::Done;
-    echoed = echo.step().value() == ProbeStep::Done;
+    measured = prober.step(nearBusy.look(clock.ns, false, measured == ProbeStep::Moved)).value();
+    if (clock.ns / lookNs % away != 0) continue;
+    echoed = echo.step(farBusy.look(clock.ns, false, echoed == ProbeStep::Moved)).value();
   }
   return {prober.figures(), clock.ns};
 }
@@ -130,6 +134,32 @@ TEST_CASE("where the window is the limit no bandwidth is said") {
 TEST_CASE("where the core is the limit no bandwidth is said") {
   CHECK(probe(1.25, 10, 0, 128 << 10, 60'000).figures.bandwidthGBps == 0);  // others are on it between two looks
   CHECK(probe(0.125, 10, 0, 128 << 10, 10'000).figures.bandwidthGBps > 0.1);
+}
+
+TEST_CASE("where the other end's core is the limit neither a bandwidth is said nor that it is far") {
+  const Probed starved = probe(1.25, 10, 0, 128 << 10, 1'000, 3'000);  // a look every 3 ms
+  CHECK(toText(starved.figures) == "");
+  const Probed far = probe(1.25, 1'000, 0, 128 << 10, 1'000);
+  CHECK(far.figures.latencyUs == Approx(1'000).epsilon(0.01));
+}
+
+TEST_CASE("time is spent busy after a look that moved something, and between looks that are far from each other") {
+  struct Row {
+    int64_t afterNs;
+    bool rested, moved;
+    int64_t busyNs;
+  };
+  BusyClock busy;
+  int64_t now = 1'000'000, sum = 0;
+  busy.look(now, false, false);
+  for (const Row& row :
+       {Row{5'000, false, true, 5'000}, Row{5'000, false, false, 0}, Row{50'000, false, false, 50'000},
+        Row{150'000, true, false, 0}, Row{3'000'000, true, false, 3'000'000}, Row{150'000, true, true, 150'000}}) {
+    CAPTURE(row.afterNs, row.rested, row.moved);
+    const ProbeTime time = busy.look(now += row.afterNs, row.rested, row.moved);
+    CHECK(time.ns == now);
+    CHECK(time.busyNs == (sum += row.busyNs));
+  }
 }
 
 TEST_CASE("a slow link is not left with much to drain") {
