@@ -109,14 +109,11 @@ ProbeTime BusyClock::look(int64_t nowNs, bool rested, bool moved) {
   return time_ = {nowNs, time_.busyNs + (idle ? 0 : tookNs)};
 }
 
-void HostLinkProbe::Span::answered(ProbeTime now, int64_t farBusyNs) {
-  ended = now;
-  farEndedNs = farBusyNs;
-}
-
-bool HostLinkProbe::Span::byCore() const {
-  const ProbeTime took = ended - began;
-  return static_cast<double>(std::max(took.busyNs, farEndedNs - farBeganNs)) > kMostBusy * static_cast<double>(took.ns);
+/// Whether an end was busy for most of the time in between.
+bool HostLinkProbe::byCore(const Answered& from, const Answered& to) {
+  const ProbeTime took = to.at - from.at;
+  return static_cast<double>(std::max(took.busyNs, to.farBusyNs - from.farBusyNs)) >
+         kMostBusy * static_cast<double>(took.ns);
 }
 
 HostLinkProbe::HostLinkProbe(Endpoint& endpoint)
@@ -124,11 +121,11 @@ HostLinkProbe::HostLinkProbe(Endpoint& endpoint)
 
 Result<ProbeStep> HostLinkProbe::step(ProbeTime now) {
   bool moved = false;
-  if (!std::exchange(steps_, true)) trips_.began = now;
+  if (!std::exchange(steps_, true)) began_.at = now;
   switch (phase_) {
     case Phase::RoundTrips: {
       TUTTI_ASSIGN(moved, roundTrip(now));
-      const bool enough = roundTrips_ == kMostRoundTrips || (now - trips_.began).ns > kRoundTripsNs;
+      const bool enough = roundTrips_ == kMostRoundTrips || (now - began_.at).ns > kRoundTripsNs;
       if (!waits_ && !begun_ && enough) phase_ = Phase::Announce;
       break;
     }
@@ -136,8 +133,7 @@ Result<ProbeStep> HostLinkProbe::step(ProbeTime now) {
       word_ = kStream;
       TUTTI_ASSIGN(moved, sendWord(endpoint_, word_));
       if (moved) phase_ = Phase::Stream;
-      stream_.began = now;
-      stream_.farBeganNs = trips_.farEndedNs;
+      streamNs_ = now.ns;
       break;
     }
     case Phase::Stream: {
@@ -170,7 +166,7 @@ Result<bool> HostLinkProbe::roundTrip(ProbeTime now) {
   waits_ = false;
   const int64_t took = std::max<int64_t>(now.ns - sentNs_, 1);
   leastNs_ = roundTrips_++ == 0 ? took : std::min(leastNs_, took);
-  trips_.answered(now, static_cast<int64_t>(word_));
+  tripped_ = {now, static_cast<int64_t>(word_)};
   return true;
 }
 
@@ -178,13 +174,13 @@ Result<bool> HostLinkProbe::acknowledge(ProbeTime now) {
   if (nAcknowledged_ == nSent_) return false;
   TUTTI_ASSIGN(const bool came, receiveWord(endpoint_, &word_));
   if (!came) return false;
+  leastNs_ = std::min(leastNs_, now.ns - sentAtNs_[nAcknowledged_]);
   acknowledged_ += pieceBytes(endpoint_, nAcknowledged_++);
   const auto recent = std::ranges::find_if(
-      acknowledgements_, [&](const Acknowledged& a) { return a.ns + std::max(kRecentNs, 2 * leastNs_) >= now.ns; });
+      acknowledgements_, [&](const Acknowledged& a) { return a.at.ns + std::max(kRecentNs, 2 * leastNs_) >= now.ns; });
   const size_t before = recent == acknowledgements_.begin() ? 0 : std::prev(recent)->bytes;
   window_ = std::min(kFirstWindow + acknowledged_ - before, kMostWindow);
-  acknowledgements_.push_back({now.ns, acknowledged_, window_});
-  stream_.answered(now, static_cast<int64_t>(word_));
+  acknowledgements_.push_back({{now, static_cast<int64_t>(word_)}, acknowledged_, window_});
   return true;
 }
 
@@ -193,7 +189,8 @@ Result<bool> HostLinkProbe::sendPiece(int64_t nowNs) {
   const size_t bytes = pieceBytes(endpoint_, nSent_);
   if (!begun_) {
     if (sent_ > acknowledged_ && sent_ - acknowledged_ + bytes > window_) return false;
-    last_ = nowNs - stream_.began.ns >= kStreamNs || sent_ + bytes >= kMostStreamBytes;
+    last_ = enough(nowNs) || sent_ + bytes >= kMostStreamBytes;
+    sentAtNs_.push_back(nowNs);
     const uint64_t word = last_ ? kLast : kStream;
     std::memcpy(piece_.data(), &word, std::min(sizeof word, bytes));
   }
@@ -205,31 +202,42 @@ Result<bool> HostLinkProbe::sendPiece(int64_t nowNs) {
   return true;
 }
 
+/// Whether the stream need not go on.
+bool HostLinkProbe::enough(int64_t nowNs) {
+  if (nowNs - streamNs_ < kStreamNs) return false;
+  told_ = streamGBps();
+  return told_ > 0 || nowNs - streamNs_ >= kMostStreamNs;
+}
+
 /// The first that came then or later; there is one.
 const HostLinkProbe::Acknowledged& HostLinkProbe::acknowledgedAt(int64_t ns) const {
-  return *std::ranges::find_if(acknowledgements_, [&](const Acknowledged& a) { return a.ns >= ns; });
+  return *std::ranges::find_if(acknowledgements_, [&](const Acknowledged& a) { return a.at.ns >= ns; });
 }
 
 /// From one acknowledgement to a later one.
 double HostLinkProbe::gbps(const Acknowledged& from, const Acknowledged& to) {
-  return to.ns > from.ns ? static_cast<double>(to.bytes - from.bytes) / static_cast<double>(to.ns - from.ns) : 0;
+  const int64_t ns = (to.at - from.at).ns;
+  return ns > 0 ? static_cast<double>(to.bytes - from.bytes) / static_cast<double>(ns) : 0;
 }
 
 /// Whether the rate changed on the way by more than a message that came a little later.
 bool HostLinkProbe::uneven(const Acknowledged& from, const Acknowledged& to) const {
-  const Acknowledged& middle = acknowledgedAt(from.ns + (to.ns - from.ns) / 2);
+  const int64_t tookNs = (to.at - from.at).ns;
+  const Acknowledged& middle = acknowledgedAt(from.at.ns + tookNs / 2);
   const double before = gbps(from, middle), after = gbps(middle, to);
-  const auto piece = static_cast<double>(2 * std::min(kLargePiece, endpoint_.slotBytes()));
-  return std::abs(before - after) > kMostUneven * gbps(from, to) + piece / static_cast<double>(to.ns - from.ns);
+  const auto piece = static_cast<double>(std::min(kLargePiece, endpoint_.slotBytes()));
+  return std::abs(before - after) > kMostUneven * gbps(from, to) + piece / static_cast<double>(tookNs);
 }
 
+/// Of its last part.
 double HostLinkProbe::streamGBps() const {
   if (acknowledgements_.size() < 2) return 0;
   const Acknowledged &first = acknowledgements_.front(), &last = acknowledgements_.back();
-  const Acknowledged& middle = acknowledgedAt(first.ns + (last.ns - first.ns) / 2);
-  const Acknowledged& from = middle.ns < last.ns ? middle : first;  // else nothing came in between
+  const int64_t partNs = std::min(kStreamNs / 2, (last.at - first.at).ns / 2);
+  const Acknowledged& late = acknowledgedAt(last.at.ns - partNs);
+  const Acknowledged& from = &last - &late >= kLeastPieces ? late : acknowledgedAt(last.at.ns - 2 * partNs);
   const double rate = gbps(from, last);
-  if (&last - &from < kLeastPieces || stream_.byCore() || uneven(from, last)) return 0;
+  if (rate <= 0 || &last - &from < kLeastPieces || byCore(from, last) || uneven(from, last)) return 0;
   const bool byWindow = rate * static_cast<double>(leastNs_) > kNearWindow * static_cast<double>(from.window);
   return byWindow ? 0 : rate;
 }
@@ -237,8 +245,8 @@ double HostLinkProbe::streamGBps() const {
 HostLinkFigures HostLinkProbe::figures() const {
   HostLinkFigures figures;
   const double us = static_cast<double>(leastNs_) / 2e3;
-  if (us < kFarUs || !trips_.byCore()) figures.latencyUs = us;
-  if (phase_ == Phase::Done) figures.bandwidthGBps = streamGBps();
+  if (us < kFarUs || !byCore(began_, tripped_)) figures.latencyUs = us;
+  if (phase_ == Phase::Done) figures.bandwidthGBps = told_ > 0 ? told_ : streamGBps();
   return figures;
 }
 

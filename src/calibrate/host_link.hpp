@@ -3,11 +3,12 @@
 // One end probes, the other echoes.  Round trips of a word come first, then a stream whose messages the other end
 // acknowledges.  What is under way is little more than what came through in the last millisecond, so that a slow link
 // has not much to drain, and acknowledgements of the stream that comes the other way wait for little.  The rate is that
-// of the second half: by then the burst that a shaped link lets pass is spent.  Machines without a clock: whoever
+// of the last 7 ms: by then the burst that a shaped link lets pass is spent.  Machines without a clock: whoever
 // drives them says what time it is, and how much of it was no rest.
 //
 // A figure counts only where both ends rested for most of the time that it took: an end without a core makes a quick
-// link look slow and far.  The echo therefore says in every word how busy it has been.
+// link look slow and far.  The echo therefore says in every word how busy it has been, and the stream goes on for a
+// while if it has found nothing.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +48,7 @@ void applyHostLink(const HostLinkFigures& figures, const LinkProfile& link, Cali
 
 /// Time that round trips and the stream may take; what is under way when it ends is waited for.
 inline constexpr int64_t kRoundTripsNs = 6'000'000;
-inline constexpr int64_t kStreamNs = 14'000'000;
+inline constexpr int64_t kStreamNs = 14'000'000, kMostStreamNs = 35'000'000;
 
 /// What a machine has come to: nothing to do now, on by a message, or to its end.
 enum class ProbeStep : uint8_t { Waits, Moved, Done };
@@ -83,23 +84,22 @@ class HostLinkProbe {
 
  private:
   enum class Phase : uint8_t { RoundTrips, Announce, Stream, Done };
-  struct Acknowledged {
-    int64_t ns;
-    size_t bytes;   // since the stream began
-    size_t window;  // from then on
+  /// When a word came back, and how busy the other end says that it has been.
+  struct Answered {
+    ProbeTime at;
+    int64_t farBusyNs = 0;
   };
-  /// Time of one kind of exchange, and how busy the other end says that it was.
-  struct Span {
-    ProbeTime began, ended;
-    int64_t farBeganNs = 0, farEndedNs = 0;
-    void answered(ProbeTime now, int64_t farBusyNs);
-    bool byCore() const;
+  struct Acknowledged : Answered {
+    size_t bytes = 0;   // since the stream began
+    size_t window = 0;  // from then on
   };
+  static bool byCore(const Answered& from, const Answered& to);
   Result<bool> roundTrip(ProbeTime now);
   Result<bool> acknowledge(ProbeTime now);
   Result<bool> sendPiece(int64_t nowNs);
   bool allSent() const { return last_ && !begun_; }
   double streamGBps() const;
+  bool enough(int64_t nowNs);
   const Acknowledged& acknowledgedAt(int64_t ns) const;
   static double gbps(const Acknowledged& from, const Acknowledged& to);
   bool uneven(const Acknowledged& from, const Acknowledged& to) const;
@@ -112,12 +112,15 @@ class HostLinkProbe {
   int roundTrips_ = 0;
   bool steps_ = false;
   int64_t sentNs_ = 0, leastNs_ = 0;
-  Span trips_, stream_;
+  Answered began_, tripped_;  // at the first step, and of the last round trip
+  int64_t streamNs_ = 0;
+  double told_ = 0;  // GB/s, once the stream has
   size_t window_;
   size_t sent_ = 0, acknowledged_ = 0;  // bytes
   size_t nSent_ = 0, nAcknowledged_ = 0;
-  bool begun_ = false;  // a piece is partly written
-  bool last_ = false;   // the last piece is begun, or gone
+  bool begun_ = false;             // a piece is partly written
+  bool last_ = false;              // the last piece is begun, or gone
+  std::vector<int64_t> sentAtNs_;  // of each piece, when it was begun
   std::vector<Acknowledged> acknowledgements_;
 };
 

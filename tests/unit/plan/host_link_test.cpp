@@ -80,8 +80,10 @@ struct Probed {
   int64_t ns;  // that it took
 };
 
-/// lookNs: between two looks of both ends.  away: of every this many looks of the far end, it gets a core for one.
-Probed probe(double gbps, double latencyUs, double burst, size_t slotBytes, int64_t lookNs = 500, int away = 1) {
+/// lookNs: between two looks of both ends.  away: of every this many looks of the far end, it gets a core for one,
+/// until awayNs.
+Probed probe(double gbps, double latencyUs, double burst, size_t slotBytes, int64_t lookNs = 500, int away = 1,
+             int64_t awayNs = INT64_MAX) {
   Clock clock;
   const auto latencyNs = static_cast<int64_t>(latencyUs * 1e3);
   Wire there{clock, gbps, latencyNs, burst}, back{clock, gbps, latencyNs, burst};
@@ -93,7 +95,7 @@ Probed probe(double gbps, double latencyUs, double burst, size_t slotBytes, int6
   for (; measured != ProbeStep::Done || echoed != ProbeStep::Done; clock.ns += lookNs) {
     REQUIRE(clock.ns < 10'000'000'000);
     measured = prober.step(nearBusy.look(clock.ns, false, measured == ProbeStep::Moved)).value();
-    if (clock.ns / lookNs % away != 0) continue;
+    if (clock.ns < awayNs && clock.ns / lookNs % away != 0) continue;
     echoed = echo.step(farBusy.look(clock.ns, false, echoed == ProbeStep::Moved)).value();
   }
   return {prober.figures(), clock.ns};
@@ -141,6 +143,13 @@ TEST_CASE("where the other end's core is the limit neither a bandwidth is said n
   CHECK(toText(starved.figures) == "");
   const Probed far = probe(1.25, 1'000, 0, 128 << 10, 1'000);
   CHECK(far.figures.latencyUs == Approx(1'000).epsilon(0.01));
+}
+
+TEST_CASE("a stream goes on until there is a while in which both ends have their cores") {
+  const Probed late = probe(0.125, 10, 256e3, 128 << 10, 1'000, 3'000, 20'000'000);
+  CHECK(late.figures.bandwidthGBps > 0.1);
+  CHECK(late.figures.bandwidthGBps < 0.14);
+  CHECK(probe(0.125, 10, 256e3, 128 << 10, 1'000, 3'000).ns < 100 * 1'000'000);
 }
 
 TEST_CASE("time is spent busy after a look that moved something, and between looks that are far from each other") {
