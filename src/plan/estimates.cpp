@@ -16,6 +16,9 @@ namespace {
 /// Schedules of up to so many ranks are all rewritten, as a communicator does it, and all estimated: every rank of a
 /// host plans for itself, so that what a estimate takes is taken as many times.
 constexpr int kMostRanksRewritten = 16;
+/// Schedules of up to so many ranks are all estimated if a call has fewer elements than they have chunks: what is then
+/// left of them looks alike on no two ranks, but is little.
+constexpr int kMostRanksOfFew = 64;
 /// Communicators of more ranks have no direct schedules.
 constexpr int kMostRanksDirect = 64;
 /// Of ranks that stand for more.
@@ -145,9 +148,9 @@ Evened evened(const PlanRequest& r, const Shape& shape) {
 }  // namespace
 
 size_t fewElements(const PlanRequest& r) {
-  constexpr size_t kMost = 4 * kMostRanksRewritten;  // no algorithm divides so little into more chunks
+  constexpr size_t kMost = 4 * kMostRanksOfFew;  // no algorithm divides so little into more chunks
   const bool divided = isOneVector(r.shape.collective) && r.elementBytes > 0;
-  if (!divided || r.shape.nRanks > kMostRanksRewritten) return kManyElements;
+  if (!divided || r.shape.nRanks > kMostRanksOfFew) return kManyElements;
   const size_t elements = std::max<size_t>(1, r.shape.bytes / r.elementBytes);
   return elements < kMost ? elements : kManyElements;
 }
@@ -183,9 +186,12 @@ Result<std::shared_ptr<const Estimates::Programs>> Estimates::build(const PlanRe
   sim::ProgramOptions options{.asTheyAre = false, .sliceBytes = 0};
   // Programs mostly scatter and broadcast in place.
   options.freeHomeCopies = isRooted(shape.collective);
-  if (shape.nRanks <= kMostRanksRewritten) {
+  Shape own = shape;
+  own.rank = 0;
+  if (shape.nRanks <= kMostRanksRewritten || elements != kManyElements) {
+    if (shape.nRanks > kMostRanksRewritten && stepsOfAll({.build = a.build, .shape = shape}) > mostSteps_)
+      return invalidArgument(ErrorCode::NotSimulated, "its schedules have too many steps");
     std::vector<Schedule> all;
-    Shape own = shape;
     for (own.rank = 0; own.rank < shape.nRanks; ++own.rank) all.push_back(a.build(own));
     programs->chunkPerByte = sim::chunkBytesOf(all[0], shape.bytes) / static_cast<double>(shape.bytes);
     programs->nChunks = all[0].nChunks;
@@ -224,6 +230,7 @@ Result<std::shared_ptr<const Estimates::Programs>> Estimates::build(const PlanRe
     roles = sim::allRoles(source);
   }
   TUTTI_TRY(asStatus(roles));
+  programs->nChunks = a.build(own).nChunks;
   programs->chunkPerByte = roles->programs.front()->chunkBytes / static_cast<double>(shape.bytes);
   programs->bound = sim::bind(std::move(*roles), even.levels);
   return std::shared_ptr<const Programs>(std::move(programs));
@@ -300,7 +307,8 @@ Result<Estimates::Ready> Estimates::readyOf(const Asked& asked) {
   TUTTI_ASSIGN(std::shared_ptr<const Programs> programs, find(at, asked.way, asked.rewrite(), kManyElements));
   const size_t elements = fewElements(asked.request);
   if (elements < static_cast<size_t>(programs->nChunks)) {
-    TUTTI_ASSIGN(programs, find(at, asked.way, asked.rewrite(), elements));
+    auto left = find(at, asked.way, asked.rewrite(), elements);
+    if (left.ok()) programs = std::move(*left);
   }
   const double chunkBytes = programs->chunkPerByte * static_cast<double>(asked.bytes);
   Ready ready = priced(at, asked.calibration, asked.way.protocol, std::move(programs), chunkBytes);
