@@ -12,7 +12,8 @@
 namespace tutti {
 namespace {
 
-/// After which a probe gives up: one that goes well takes 25 ms, beside other work 45.  Nobody who has not asked for it waits for long.
+/// After which a probe gives up: one that goes well takes 25 ms, beside other work 45.  Nobody who has not asked for it
+/// waits for long.
 constexpr int kMostMs = 80, kMostMsIfAsked = 500;
 
 /// The first rank of every host, by host.
