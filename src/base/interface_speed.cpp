@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "src/base/folder.hpp"
 #include "src/base/text.hpp"
 
 namespace tutti {
@@ -15,12 +16,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kVirtualDrivers[] = {"virtio_net", "vmxnet3", "hv_netvsc", "vif", "e1000"};
 constexpr int kMostLayers = 4;  // a VLAN on a bond, and some more
 
-std::vector<std::string> namesIn(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
-    names.push_back(entry->path().filename().string());
-  return names;
+std::vector<std::string> filesOf(const std::string& folder) {
+  return namesIn(folder).value_or(std::vector<std::string>());
 }
 
 bool isAdapter(const std::string& device) {
@@ -37,7 +34,7 @@ bool isReal(const std::string& interface, const std::string& folder, int layers)
   std::error_code error;
   if (fs::exists(own + "/device", error)) return isAdapter(own + "/device");
   bool any = false;
-  for (const std::string& name : namesIn(own)) {
+  for (const std::string& name : filesOf(own)) {
     if (!name.starts_with(kLower)) continue;
     any = true;
     if (layers == 0 || !isReal(name.substr(kLower.size()), folder, layers - 1)) return false;
@@ -66,7 +63,7 @@ uint32_t knownMbps(const std::string& interface, const std::string& folder) {
 
 uint32_t fastestMbps(const std::string& folder) {
   uint32_t known = 0, stated = 0;
-  for (const std::string& interface : namesIn(folder)) {
+  for (const std::string& interface : filesOf(folder)) {
     if (interface == "lo" || !isUp(interface, folder)) continue;
     known = std::max(known, knownMbps(interface, folder));
     stated = std::max(stated, statedMbps(interface, folder));

@@ -13,10 +13,10 @@
 namespace tutti {
 namespace {
 
-// Of 96 cells on 2, 4 and 8 ranks of two cores the fastest way, or one within 10 % of it, was in 95 among the five that
-// cost least by the planner's figures, and cost at most twice the least (perf/results/learning-2core-vm.txt).
+// The fastest way, or one within 10 % of it, was among the five that cost least by the planner's figures, and cost at
+// most twice the least, in 95 of 96 cells on 2, 4 and 8 ranks of two cores (perf/results/learning-2core-vm.txt).
 constexpr double kMostCost = 2;
-/// Of more ranks it takes too long to see how a way rounds.
+/// It takes too long to see how a way rounds among more ranks.
 constexpr int kMostRanksForBits = 32;
 
 bool isFloatingSum(const Call& call) {

@@ -109,8 +109,8 @@ DevicePrices devicePrices(const PlanRequest& r, Protocol protocol, const sim::Bo
     }
     prices.here[i] = copied;
   }
-  // Of k messages and an operand of the rank's own k + 2 bytes are touched for each of the result.  What a estimate
-  // says is half a byte less for one message and, with so much for an operand, half a byte more for each further one.
+  // A combination of k messages and an operand of the rank's own touches k + 2 bytes for each byte of the result.  An
+  // estimate counts half a byte less for one message, and half a byte more for each further one.
   prices.reduceUsPerByte = touch / 2;
   prices.copyUsPerByte = 2 * touch + operation;
   prices.leastDirectBytes = blocks ? static_cast<double>(kMostPacketBytes) * all.lanes + 1 : kLeastDirectBytes;

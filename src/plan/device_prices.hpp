@@ -27,7 +27,7 @@ struct DevicePrices {
 };
 DevicePrices devicePrices(const PlanRequest& request, Protocol protocol, const sim::Bound& bound, double chunkBytes);
 
-/// By the formulas.  onDevices().
+/// What the formulas go by where onDevices().
 CostModel deviceCostModel(const PlanRequest& request, Protocol protocol);
 
 /// A call that one kernel serves by passing over the buffers of all ranks of a device.  bytes: that it reads and

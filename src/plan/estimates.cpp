@@ -21,7 +21,7 @@ constexpr int kMostRanksRewritten = 16;
 constexpr int kMostRanksOfFew = 64;
 /// Communicators of more ranks have no direct schedules.
 constexpr int kMostRanksDirect = 64;
-/// Of ranks that stand for more.
+/// Steps of all lanes at most where some ranks stand for the others.
 constexpr uint64_t kMostStepsOfSome = 9'000;
 /// Schedules of levels take long to build for every rank: each looks at all others.
 constexpr int kMostRanksOfLevels = 128;
@@ -106,7 +106,7 @@ uint64_t stepsOfAll(const sim::ProgramSource& source) {
 /// More have a rank's core look at more endpoints.
 constexpr int kMostHostChannels = 4;
 
-/// Of an algorithm with levels between hosts: how many channels a plan has that start apart; 1: they do not.
+/// How many channels a plan has that start apart, for algorithms with levels between hosts; 1: they do not.
 int levelChannels(const PlanRequest& r, const Variant& way, double chunkBytes) {
   const bool levels = r.links.inter && ranksOfNode(r.shape) > 1 && way.algorithm.hasLevels();
   if (!levels || r.device != nullptr || way.joined) return 1;

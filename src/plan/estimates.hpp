@@ -17,7 +17,7 @@
 
 namespace tutti {
 
-/// Of a call, in microseconds.
+/// What a call costs, in microseconds.
 struct CostEstimate {
   double us = 0;
   double workUs = 0;  // of the busiest core

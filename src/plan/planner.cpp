@@ -100,7 +100,7 @@ constexpr double kExchangesMayCost = 1.1;
 
 bool shareCores(const PlanRequest& r) { return r.links.intra && !r.links.inter && r.links.ranksPerCore > 1; }
 
-/// Times the cheapest: what a choice may cost that is better by what estimates do not see.
+/// How many times the cheapest a choice may cost that is better by what estimates do not see.
 double mostOfBetter(const PlanRequest& r) {
   if (!shareCores(r)) return 1;
   return r.links.intra->systemCalls ? kExchangesMayCost : kRoundsMustWin;
@@ -111,8 +111,8 @@ bool usable(const Candidate& row) { return row.excluded.empty() && !row.atLeast 
 /// What costs so much more than the cheapest costs as much, and the order of the registry decides.
 constexpr double kAlike = 1.02;
 
-/// Of ranks that share cores and memory: the fewest rounds among the candidates that cost about as much as best; of as
-/// many rounds the cheapest.
+/// The candidate of the fewest rounds among those that cost about as much as best, and the cheapest of as many rounds,
+/// for ranks that share cores and memory.
 const Candidate* fewestRounds(const PlanRequest& r, const std::vector<Candidate>& table, const Candidate* best) {
   const double mostUs = best->comparedUs() * kRoundsMustWin;
   double rounds = roundsOf(*best->algorithm, r.shape, best->parts), leastUs = best->comparedUs();
@@ -129,8 +129,8 @@ const Candidate* fewestRounds(const PlanRequest& r, const std::vector<Candidate>
   return found == table.end() ? best : &*found;
 }
 
-/// Of ranks that share cores and talk through sockets: the cheapest of those that exchange messages in as many rounds
-/// as best, if it costs about as much.  For little data, whose chunks share messages: else bytes matter more.
+/// The cheapest candidate that exchanges messages in as many rounds as best and costs about as much, for ranks that
+/// share cores and talk through sockets, and for little data, whose chunks share messages: else bytes matter more.
 const Candidate* exchanging(const PlanRequest& r, const std::vector<Candidate>& table, const Candidate* best) {
   if (!best->joined || !std::has_single_bit(static_cast<unsigned>(r.shape.nRanks)) || best->algorithm->exchanges ||
       r.shape.collective == Collective::AllReduce)
@@ -146,7 +146,7 @@ const Candidate* exchanging(const PlanRequest& r, const std::vector<Candidate>& 
   return found;
 }
 
-/// The cheapest of the table, or what estimates see too little of; of equals the first.
+/// Takes the cheapest of the table, the first of equals, or what is better by what estimates do not see.
 void takeCheapest(const PlanRequest& r, Choice* choice) {
   const Candidate* best = nullptr;
   for (const Candidate& row : choice->table) {

@@ -5,25 +5,25 @@
 
 namespace tutti {
 
-/// From sched_yield() of one rank until the next on its core has looked for its messages: 0.5 us between threads and
-/// 0.7 us between processes for the switch alone, on a virtual Emerald Rapids Xeon.
+/// Microseconds from sched_yield() of one rank until the next on its core has looked for its messages: 0.5 us between
+/// threads and 0.7 us between processes for the switch alone, on a virtual Emerald Rapids Xeon.
 inline constexpr double kHandOverUs = 0.8;
-/// Where ranks take turns on a core, a message's latency is half on its way: who looks for it at once has to wait, and
-/// hands the core on.
+/// The part of a message's latency that is work where ranks take turns on a core; for the other half it is on its way:
+/// who looks for it at once has to wait, and hands the core on.
 inline constexpr double kSharedWorkShare = 0.5;
-/// Where ranks take turns on a core, each finds page tables and caches filled by the others, of which the kernel needs
-/// many to read another process's memory: so much more takes a read, and a byte of it, for every further rank of the
-/// core (allgather and alltoall of 16 to 512 KiB blocks on 4 and 8 ranks of 2 cores of the same machine), ...
+/// What a read of another process's memory, and a byte of it, takes more for every further rank of the core (allgather
+/// and alltoall of 16 to 512 KiB blocks on 4 and 8 ranks of 2 cores of the same machine): ranks that take turns fill
+/// each other's caches and page tables, of which the kernel needs many for it.
 inline constexpr double kColdReadUs = 0.3, kColdReadUsPerByte = 2.5e-5;
-/// ... of which more than this make no difference.
+/// More further ranks than this make no difference.
 inline constexpr double kMostFurtherRanks = 3;
-/// Where all of a message's latency but the wake-up is system calls.
+/// The part of a message's latency that is work where all of it but the wake-up is system calls.
 inline constexpr double kSystemCallWorkShare = 0.9;
 
-/// Packing a byte for the wire, or unpacking it, takes so many times what copying it takes.
+/// How many times what copying a byte takes it takes to pack it for the wire, or to unpack it.
 inline constexpr double kPackingWork = 1;
 
-/// Of a message between hosts, that is work of its ends at the most.
+/// The part of a message between hosts that is work of its ends at most.
 inline constexpr double kMostWorkShare = 0.8;
 
 /// The largest message of any algorithm: ops move chunks, and no chunk is larger than the shape's vector or block.

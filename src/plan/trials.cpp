@@ -17,7 +17,7 @@ constexpr double kNotAgainstIt = 1.1;
 // Ranks run ahead of each other, and hand cores to each other: a block has to be longer than that, in time or in calls.
 constexpr uint64_t kBlockNs = 200'000;
 constexpr int kLeastTimed = 4, kMostTimed = 64;
-// Of a way that has not been tried it is expected that it loses such a part of a call.
+// The part of a call that a way is expected to lose as long as it has not been tried.
 constexpr double kExpectedLoss = 0.1;
 
 uint64_t medianOf(std::vector<uint64_t> values) {
@@ -58,8 +58,8 @@ void Trials::tryAll(Phase phase, int turns) {
   takeTurns(phase, turns);
 }
 
-/// Of those in tried_.  The first calls of a turn make the plan of its way, and touch memory that links have not used
-/// before (the slots of a FIFO).
+/// Begins a round of those in tried_.  The first calls of a turn make the plan of its way, and touch memory that links
+/// have not used before (the slots of a FIFO).
 void Trials::takeTurns(Phase phase, int turns) {
   phase_ = phase;
   const auto inTime = static_cast<int>(kBlockNs / std::max<uint64_t>(ways_[taken_].ns, 1));

@@ -92,8 +92,8 @@ inline constexpr size_t kMostTuningBytes = 1 << 20;
 /// not measured (blocks of different sizes, no bytes).
 std::optional<TunedWay> tunedFor(const Tuning& tuning, const PlanRequest& request);
 
-/// Of the sizes that were measured among such ranks, the way of the nearest, and the time between the two nearest.
-/// None: nothing was measured.
+/// The way of the nearest size that was measured among such ranks, with the time between the two nearest.  None:
+/// nothing was measured.
 std::optional<TunedSend> tunedSend(const Tuning& tuning, const TunedRanks& ranks, size_t bytes);
 
 // ---- In files.
