@@ -17,6 +17,8 @@ class Fifo {
   const T& front() const { return all_[first_]; }
   T* begin() { return all_.data() + first_; }
   T* end() { return all_.data() + all_.size(); }
+  const T* begin() const { return all_.data() + first_; }
+  const T* end() const { return all_.data() + all_.size(); }
   T& operator[](size_t i) { return all_[first_ + i]; }
   const T& operator[](size_t i) const { return all_[first_ + i]; }
   void push_back(T value) {

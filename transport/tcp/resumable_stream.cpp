@@ -31,7 +31,7 @@ ResumableStream::ResumableStream(size_t windowBytes, std::unique_ptr<RecordSeal>
     : window_(windowBytes),
       seal_(std::move(seal)),
       headBytes_(seal_ == nullptr ? kRecordHeadBytes : kSealedHeadBytes),
-      kept_(new std::byte[windowBytes]) {  // pages are touched when used, not before
+      kept_(windowBytes) {
   TUTTI_ASSERT_CMP(windowBytes, >=, kLeastWindowBytes);
 }
 
@@ -88,7 +88,16 @@ Result<ResumableStream::Parsed> ResumableStream::parseHead(const std::byte* head
 
 // ---- Sending
 
+/// Twice as much as is needed: a message rarely meets the end of the ring, where its record has to end.
+void ResumableStream::keepRoomFor(size_t bytes) {
+  const size_t kept = written_ - acknowledged_;
+  while (kept_.bytes() < window_ && bytes > (kept_.bytes() - kept) / 2) kept_.grow(records_);
+}
+
 size_t ResumableStream::write(std::span<const iovec> parts, size_t skip, size_t most) {
+  size_t wanted = 0;
+  for (const iovec& part : parts) wanted += part.iov_len;
+  keepRoomFor(std::min(wanted - std::min(skip, wanted), most));
   size_t taken = 0;
   uint32_t begun = 0, crc = 0;  // of the record that is being filled
   const auto close = [&] {
@@ -102,21 +111,20 @@ size_t ResumableStream::write(std::span<const iovec> parts, size_t skip, size_t 
     if (alone) close();
     const auto* data = static_cast<const std::byte*>(part.iov_base) + from;
     for (size_t left = part.iov_len - from; left > 0;) {
-      const size_t at = written_ % window_;
-      const size_t room = window_ - (written_ - acknowledged_);
-      const size_t n = std::min({left, room, window_ - at, kMostRecordBytes - begun});
+      const size_t room = kept_.bytes() - (written_ - acknowledged_), toEnd = kept_.left(written_);
+      const size_t n = std::min({left, room, toEnd, kMostRecordBytes - begun});
       if (n == 0 || records_.size() >= kMostRecords || (begun == 0 && taken >= most)) {
         close();
         return taken;
       }
       if (begun == 0) beginRecord();
-      crc = keep(kept_.get() + at, data, n, crc);
+      crc = keep(kept_.at(written_), data, n, crc);
       written_ += n;
       taken += n;
       begun += static_cast<uint32_t>(n);
       data += n;
       left -= n;
-      if (begun == kMostRecordBytes || at + n == window_) close();
+      if (begun == kMostRecordBytes || n == toEnd) close();
     }
     if (alone) close();
   }
@@ -407,7 +415,8 @@ void ResumableStream::connect() {
 void ResumableStream::check() const {
   TUTTI_ASSERT_CMP(acknowledged_, <=, written_);
   TUTTI_ASSERT_CMP(sentMost_, <=, written_);
-  TUTTI_ASSERT_CMP(written_ - acknowledged_, <=, window_);
+  TUTTI_ASSERT_CMP(written_ - acknowledged_, <=, kept_.bytes());
+  TUTTI_ASSERT_CMP(kept_.bytes(), <=, window_);
   TUTTI_ASSERT_CMP(received_ - consumed_, <=, window_);
   TUTTI_ASSERT_CMP(cursor_, <=, records_.size());
   TUTTI_ASSERT_CMP(records_.size(), <=, kMostRecords);

@@ -14,8 +14,10 @@
 //   rest     position: of a record, of which the peer keeps so many bytes; those behind them follow without a head
 //   bye      its sender needs nothing more: the connection's end is the peer's own
 //
-// Memory: windowBytes of each direction.  A writer never has more than that unconsumed, so that its peer has room for
-// all of it, can read on to the acknowledgements behind it, and neither end ever waits for the other to read.
+// Memory: up to windowBytes of each direction, and not much more than the peer has not consumed: what is used again
+// soon stays in the caches, and its pages have been touched.  A writer never has more than that unconsumed, so that its
+// peer has room for all of it, can read on to the acknowledgements behind it, and neither end ever waits for the other
+// to read.
 #pragma once
 
 #include <sys/uio.h>
@@ -29,6 +31,7 @@
 
 #include "src/base/fifo.hpp"
 #include "src/base/status.hpp"
+#include "transport/tcp/kept_ring.hpp"
 #include "transport/tcp/record_seal.hpp"
 
 namespace tutti::tcp {
@@ -37,7 +40,6 @@ inline constexpr size_t kRecordHeadBytes = 32;
 inline constexpr size_t kSealedHeadBytes = kRecordHeadBytes + Gcm::kTagBytes;
 inline constexpr size_t kMostRecordBytes = 128 << 10;
 inline constexpr size_t kMostRecords = 4096;  // that one end keeps
-inline constexpr size_t kLeastWindowBytes = 64 << 10;
 /// A part of at least so many bytes has records of its own, so that its receiver can have them go straight to where
 /// they are wanted.
 inline constexpr size_t kLeastAloneBytes = 8 << 10;
@@ -94,7 +96,8 @@ class ResumableStream {
   /// Bytes that a new connection had to carry again, ever.
   uint64_t resent() const { return resent_; }
 
-  /// For tests: what must always hold.
+  /// For tests: bytes of memory that sending takes; what must always hold.
+  size_t ringBytes() const { return kept_.bytes(); }
   void check() const;
 
  private:
@@ -133,7 +136,8 @@ class ResumableStream {
   static Gcm::Tag tagOf(const std::byte* head);
   bool intact(const std::byte* head, const Parsed& record, std::byte* payload);
   void closeRecord(uint64_t position, uint32_t bytes, uint32_t crc);
-  const std::byte* payloadOf(const Record& record) const { return kept_.get() + record.position % window_; }
+  const std::byte* payloadOf(const Record& record) const { return kept_.at(record.position); }
+  void keepRoomFor(size_t bytes);
   void makeControl();
   void controlWasSent();
   Status acknowledge(uint64_t consumed);
@@ -153,8 +157,8 @@ class ResumableStream {
   const size_t headBytes_;
 
   // Sending: records_[cursor_] is the next to leave, of which `offset_` bytes have.
-  std::unique_ptr<std::byte[]> kept_;  // byte p of the stream at p % window_
-  Fifo<Record> records_;               // what the peer has not consumed
+  KeptRing kept_;
+  Fifo<Record> records_;  // what the peer has not consumed
   size_t cursor_ = 0;
   size_t offset_ = 0;
   uint64_t written_ = 0, acknowledged_ = 0, sentMost_ = 0;

@@ -316,6 +316,26 @@ TEST_CASE("a writer stops at its window while nobody reads, and goes on when som
   CHECK(both.write(0, 5000, 100) == 5000);
 }
 
+TEST_CASE("what is kept takes as much memory as the peer is behind, up to the window") {
+  constexpr size_t kLarge = 1 << 20;
+  World world(kLarge);
+  for (int round = 0; round < 300; ++round) {  // each end's bytes acknowledge the other's
+    for (const int side : {0, 1}) REQUIRE(world.write(side, 5000, 32) == 5000);
+    REQUIRE(world.settle());
+  }
+  CHECK(world.stream(0).ringBytes() == kLeastWindowBytes);
+  size_t kept = 0;
+  for (size_t n = 1; n > 0; kept += n) n = world.write(0, 3333, 32);
+  CHECK(kept > kLarge - 10'000);
+  CHECK(world.stream(0).ringBytes() == kLarge);
+  (void)world.send(0, 100'000);
+  world.cut();
+  for (const int side : {0, 1}) world.reconnect(side);
+  REQUIRE(world.settle());
+  CHECK(world.right());
+  CHECK(world.taken(1) == world.stream(0).written());
+}
+
 TEST_CASE("a thousand small messages before the first acknowledgement are bounded, too") {
   World world(1 << 20);
   size_t messages = 0;
