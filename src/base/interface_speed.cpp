@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of adapters that a virtual machine makes up: their speed is a constant, or what somebody told the machine.
+/// Drivers of adapters that exist in a virtual machine only.  The speed that these state is made up.
 constexpr std::string_view kVirtualDrivers[] = {"virtio_net", "vmxnet3", "hv_netvsc", "vif", "e1000"};
 constexpr int kMostLayers = 4;  // a VLAN on a bond, and some more
 

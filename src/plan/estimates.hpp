@@ -17,7 +17,7 @@
 
 namespace tutti {
 
-/// What a call costs, in microseconds.
+/// The cost of a call in microseconds.
 struct CostEstimate {
   double us = 0;
   double workUs = 0;  // of the busiest core

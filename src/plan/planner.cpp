@@ -108,7 +108,7 @@ double mostOfBetter(const PlanRequest& r) {
 
 bool usable(const Candidate& row) { return row.excluded.empty() && !row.atLeast && std::isfinite(row.costUs); }
 
-/// What costs so much more than the cheapest costs as much, and the order of the registry decides.
+/// Candidates within this factor of the cheapest count as equal.  The first in the registry wins.
 constexpr double kAlike = 1.02;
 
 /// The candidate of the fewest rounds among those that cost about as much as best, and the cheapest of as many rounds,

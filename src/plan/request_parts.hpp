@@ -11,9 +11,9 @@ inline constexpr double kHandOverUs = 0.8;
 /// The part of a message's latency that is work where ranks take turns on a core; for the other half it is on its way:
 /// who looks for it at once has to wait, and hands the core on.
 inline constexpr double kSharedWorkShare = 0.5;
-/// What a read of another process's memory, and a byte of it, takes more for every further rank of the core (allgather
-/// and alltoall of 16 to 512 KiB blocks on 4 and 8 ranks of 2 cores of the same machine): ranks that take turns fill
-/// each other's caches and page tables, of which the kernel needs many for it.
+/// Extra cost of reading another process's memory, per read and per byte, for every further rank of the core.  Ranks
+/// that take turns evict each other's caches and page tables, which the kernel needs for such a read.  Measured with
+/// allgather and alltoall of 16 to 512 KiB blocks on 4 and 8 ranks of 2 cores of the same machine.
 inline constexpr double kColdReadUs = 0.3, kColdReadUsPerByte = 2.5e-5;
 /// More further ranks than this make no difference.
 inline constexpr double kMostFurtherRanks = 3;

@@ -59,8 +59,8 @@ struct RankPrices {
   double stretch = 1;
 };
 
-/// Of what a call is given, so much counts as just written.  Programs write it before each call, benchmarks send the
-/// same again and again: half loses least to whichever it is, until calls teach more.
+/// The part of a call's input that counts as just written.  Programs write their input before each call, benchmarks do
+/// not.  Half loses little to either, until calls teach which of the two it is.
 inline constexpr double kNewInput = 0.5;
 
 /// The part of MessagePrice::freshUsPerByte that readers on other cores pay for what they read in place.

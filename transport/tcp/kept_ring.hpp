@@ -1,4 +1,4 @@
-// What a stream keeps for its next connection: bytes by their place in the stream, in a ring that grows on demand.
+// A ring buffer that grows on demand.  It holds the bytes that a stream keeps for its next connection.
 #pragma once
 
 #include <cstddef>
