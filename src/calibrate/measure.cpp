@@ -1,8 +1,8 @@
 #include "src/calibrate/measure.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -10,9 +10,8 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/copy.hpp"
-#include "src/base/private_pages.hpp"
 #include "src/calibrate/disturbance.hpp"
-#include "src/exec/reduce/reduce.hpp"
+#include "src/calibrate/memory.hpp"
 
 namespace tutti {
 namespace {
@@ -22,18 +21,6 @@ namespace {
 constexpr size_t kSizes[] = {8, 64, 1024, 16 * 1024, 128 * 1024, kNearBytes};
 /// Where nothing larger than a kilobyte could be measured.
 constexpr double kAnyGBps = 1000;
-
-/// Best time of `call` in microseconds, over a few tries.
-template <class F>
-double bestUs(int tries, F call) {
-  double best = std::numeric_limits<double>::max();
-  for (int i = 0; i < tries; ++i) {
-    const int64_t start = nowNs();
-    call();
-    best = std::min(best, static_cast<double>(nowNs() - start) / 1e3);
-  }
-  return std::max(best, 1e-3);
-}
 
 double squaredError(const LinearCost& cost, std::span<const CostSample> samples) {
   double sum = 0;
@@ -94,79 +81,6 @@ LinearCost fitLinear(std::span<const CostSample> samples) {
     }
   }
   return inRange(best);
-}
-
-namespace {
-
-/// What one more operand costs: sums instead of copies of what comes in messages, and so is near in any case.
-double operandUs(int tries, std::span<std::byte> to, const std::byte* operand, const std::byte* message) {
-  constexpr size_t kMessage = 128 * 1024;
-  const Reduction sum = {.dtype = tuttiFloat32, .op = tuttiSum};
-  const auto perMessage = [&](auto work) {
-    return bestUs(tries, [&] {
-      for (size_t at = 0; at < to.size(); at += kMessage) work(at);
-    });
-  };
-  const double copyUs = perMessage([&](size_t at) { std::memcpy(to.data() + at, message, kMessage); });
-  const double sumUs =
-      perMessage([&](size_t at) { reducePair(sum, to.data() + at, operand + at, message, kMessage / 4); });
-  return std::max(sumUs - copyUs, sumUs / 8);  // not nothing, whatever a clock said
-}
-
-// Past the cache from the smallest size at which that is clearly faster, and stays so for the larger ones.
-uint64_t streamingPays(int64_t endNs) {
-  constexpr size_t kMost = size_t{64} << 20;  // with its source, more than a guest may have of a shared cache
-  const Result<PrivatePages> source = PrivatePages::take(kMost, "copies"), target = PrivatePages::take(kMost, "copies");
-  if (!source.ok() || !target.ok()) return UINT64_MAX;
-  const std::span from(source->data(), kMost), to(target->data(), kMost);
-  // A page fault for each small page would take longer than the copies.
-  for (const PrivatePages* pages : {&*source, &*target}) pages->useLargePages();
-  std::memset(from.data(), 1, kMost);
-  uint64_t least = UINT64_MAX;
-  for (size_t bytes = kMost; bytes >= size_t{1} << 20; bytes /= 2) {
-    const double streamUs = bestUs(2, [&] { copyPastCache(to.data(), from.data(), bytes); });
-    const double plainUs = bestUs(2, [&] { std::memcpy(to.data(), from.data(), bytes); });
-    if (streamUs > 0.8 * plainUs || nowNs() > endNs) break;
-    least = 2 * bytes;  // input and output together
-  }
-  return least;
-}
-
-/// Two cores share the work of a call on so much memory: each copies its half of it.
-double copyGBpsOn(size_t footprint, const std::byte* from, std::byte* to) {
-  const size_t bytes = footprint / 4;
-  const int tries = footprint > (8 << 20) ? 5 : 9;
-  return static_cast<double>(bytes) / bestUs(tries, [&] { std::memcpy(to, from, bytes); }) / 1e3;
-}
-
-/// Memory of `bytes` each, at least a quarter of kFarFootprint.
-void measureCopies(const std::byte* from, std::byte* to, size_t bytes, Calibration* into) {
-  static_assert(kFarFootprint / 4 <= 8 << 20);
-  into->copyGBps = copyGBpsOn(kNearFootprint, from, to);
-  into->copyFarGBps = copyGBpsOn(std::min(kFarFootprint, 4 * bytes), from, to);
-  const double slowing = std::log(into->copyFarGBps / into->copyGBps);
-  double least = 0;
-  for (size_t i = 0; i < kCacheFootprints.size(); ++i) {
-    const double here = std::log(copyGBpsOn(kCacheFootprints[i], from, to) / into->copyGBps);
-    // Where caches make no difference, nothing is far before all is.
-    if (slowing < -0.05) least = std::clamp(here / slowing, least, 1.0);
-    into->caches[i] = least;
-  }
-}
-
-}  // namespace
-
-void measureMemory(Calibration* into) {
-  constexpr size_t kBytes = size_t{8} << 20;
-  std::vector<std::byte> a(kBytes, std::byte{1});
-  std::vector<std::byte> b(kBytes, std::byte{2});
-  std::vector<std::byte> c(kBytes, std::byte{0});
-  const auto gbps = [](size_t bytes, double us) { return static_cast<double>(bytes) / us / 1e3; };
-
-  constexpr size_t kPiece = 512 * 1024;
-  into->reduceGBps = gbps(kPiece, operandUs(9, std::span(c).first(kPiece), a.data(), b.data()));
-  into->reduceFarGBps = gbps(kBytes, operandUs(3, c, a.data(), b.data()));
-  measureCopies(a.data(), c.data(), kBytes, into);
 }
 
 namespace {
@@ -252,18 +166,55 @@ void shareChannels(const LinkProbes::Link& kind, Calibration* into) {
 
 namespace {
 
+/// Whether `usOf`, the time of something that copies, is clearly less if all copies go by the loop.  Both in turns, and
+/// not when there is no time for that.
+template <class F>
+bool loopPays(int turns, int64_t end, F usOf) {
+  constexpr double kClearly = 0.95;
+  std::array<double, 2> best = {HUGE_VAL, HUGE_VAL};  // by memcpy, by the loop
+  for (int turn = 0; turn < turns; ++turn) {
+    for (const bool loop : {false, true}) {
+      if (nowNs() > end) return false;
+      setCopyLoops({loop, loop, loop});
+      const double us = usOf();
+      if (us <= 0) return false;
+      best[loop] = std::min(best[loop], us);
+    }
+  }
+  return best[1] < kClearly * best[0];
+}
+
+/// How two cores are best served, which one core alone does not show: what a copy meets is what the other core has
+/// left, and a copy that leaves its output out of the caches looks as good as one that does not.
+CopyLoops copyLoopsThatPay(const LinkProbes& probes, int64_t end) {
+  CopyLoops loops{};
+  const auto slots = std::ranges::find_if(probes.links, [](const LinkProbes::Link& link) {
+    return link.protocols[static_cast<size_t>(Protocol::Slots)].stream != nullptr;
+  });
+  if (slots == probes.links.end()) return loops;
+  const LinkProbes::Entry& entry = slots->protocols[static_cast<size_t>(Protocol::Slots)];
+  const auto usOf = [&](size_t bytes) { return static_cast<double>(bytes) / 1e3 / entry.stream(bytes, true); };
+  loops[0] = loopPays(3, end, [&] { return entry.probe(kCopyFootprints[0] / 2); });
+  loops[1] = loopPays(2, end, [&] { return usOf(kCopyFootprints[1] / 2); });
+  loops[2] = loopPays(1, end, [&] { return usOf(kCopyFootprints[2]); });
+  return loops;
+}
+
 /// `c` and what two cores show.  Nothing: other programs came and had more than `tooBusy` of the processors.
 std::optional<Calibration> withTwoCores(Calibration c, const LinkProbes& probes, int budgetMs, int64_t lastEnd,
                                         double tooBusy) {
   const Disturbance disturbance;
+  c.copyLoops = copyLoopsThatPay(probes, lastEnd);
+  setCopyLoops(c.copyLoops);  // what follows is measured with copies as they will be
   const int64_t end = std::min(nowNs() + budgetMs * kMs, lastEnd);
   for (const LinkProbes::Link& kind : probes.links) measureMessages(kind, end, &c);
   const int64_t streamEnd = std::min(nowNs() + budgetMs * kMs, lastEnd);
   for (const LinkProbes::Link& kind : probes.links) measureStreams(kind, streamEnd, lastEnd, &c);
   if (nowNs() < lastEnd) c.streamFromBytes = streamingPays(lastEnd);
   c.complete = c.complete && nowNs() < lastEnd;
-  if (disturbance.share() > tooBusy) return {};
-  return c;
+  if (disturbance.share() <= tooBusy) return c;
+  setCopyLoops({});
+  return {};
 }
 
 /// A while later: the first time may have met a slow moment, or a core that was busy elsewhere.
@@ -280,6 +231,7 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& 
   const Disturbance disturbance;
   Calibration c = defaultCalibration(machine, kinds);
   const int64_t lastEnd = nowNs() + 3 * budgetMs * kMs;
+  setCopyLoops({});
   for (const LinkProbes::Link& kind : probes.links) measureHere(kind, nowNs() + budgetMs * kMs, &c);
   measureMemory(&c);
   std::optional<Calibration> more;

@@ -1,6 +1,6 @@
 // Measuring what a Calibration holds.
 //
-// Memory is measured here; links by callbacks, since only the communicator has endpoints to measure with.
+// Memory is measured by memory.hpp; links by callbacks, since only the communicator has endpoints to measure with.
 #pragma once
 
 #include <algorithm>
@@ -63,9 +63,10 @@ struct LinkProbes {
 /// 1. One core alone: memory, and messages whose two ends one thread has. The least time of short pieces counts, which
 ///    a busy machine does not change; memory once more at the end. All built-in figures of links are scaled by it
 ///    (inProportion).
-/// 2. Two cores: messages, streams of messages, and the size from which stores pass the cache (copies of up to 64 MiB;
-///    the process's threshold stays). This part is left out if other programs had more than `tooBusy` of the
-///    processors before it, and thrown away if they had meanwhile.
+/// 2. Two cores: how copies are made (setCopyLoops), which the process goes by from then on; messages, streams of
+///    messages, and the size from which stores pass the cache (copies of up to 64 MiB; the process's threshold stays).
+///    This part is left out if other programs had more than `tooBusy` of the processors before it, and thrown away if
+///    they had meanwhile.
 ///
 /// Single messages may take `budgetMs` in all. No kind of link begins its streams after as much again. Everything ends
 /// after three times as much; a probe that has begun is waited for. A calibration that lacks something is not complete.
@@ -74,8 +75,5 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& 
 /// Scales a link's built-in figures to this machine.  here: what one core takes of a message's two ends, as measured.
 /// The scale is `here` beside the built-in LinkCost::here, or beside LinkCost::cost if that is not known.
 LinkCost inProportion(LinkCost builtIn, const LinearCost& here);
-
-/// Bandwidths of copy and float sum on one core near and far, and how far memory of sizes between is.
-void measureMemory(Calibration* into);
 
 }  // namespace tutti

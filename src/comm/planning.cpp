@@ -97,6 +97,7 @@ Status CallPlanner::setUp() {
     state_.overrides.nChannels = std::min({comm_.settings().minChannels, comm_.settings().maxChannels, kMostChannels});
     state_.overrides.nearestChannels = true;
   }
+  setCopyLoops(state_.calibration.copyLoops);
   setStreamingThreshold(static_cast<size_t>(state_.calibration.streamFromBytes));
   TUTTI_ASSIGN(const int64_t explain, configInteger("TUTTI_EXPLAIN"));
   state_.explain = explain != 0 && comm_.rank() == 0;

@@ -89,6 +89,16 @@ bool parseCaches(std::string_view rest, Calibration* into) {
   return true;
 }
 
+bool parseLoops(std::string_view rest, Calibration* into) {
+  const std::vector<std::string> words = split(rest, ' ');
+  if (words.size() != into->copyLoops.size()) return false;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] != "0" && words[i] != "1") return false;
+    into->copyLoops[i] = words[i] == "1";
+  }
+  return true;
+}
+
 bool parseNearAndFar(std::string_view rest, double* near, double* far) {
   const std::vector<std::string> words = split(rest, ' ');
   return words.size() == 2 && parseNumber(words[0], kLeastGBps, kMostGBps, near) &&
@@ -102,6 +112,7 @@ bool parseLine(std::string_view key, std::string_view rest, Calibration* into) {
   if (key == "copy-gbps") return parseNearAndFar(rest, &into->copyGBps, &into->copyFarGBps);
   if (key == "reduce-gbps") return parseNearAndFar(rest, &into->reduceGBps, &into->reduceFarGBps);
   if (key == "caches") return parseCaches(rest, into);
+  if (key == "copy-loops") return parseLoops(rest, into);
   if (key == "stream-from-bytes") return parseNumber(rest, uint64_t{0}, UINT64_MAX, &into->streamFromBytes);
   if (key == "stream") return parseStream(rest, into);
   if (key == "alone") return parseAlone(rest, into);
@@ -205,6 +216,8 @@ std::string toText(const Calibration& c) {
           number(c.disturbed), c.complete ? " complete" : " cut", "\ncopy-gbps ", number(c.copyGBps), " ",
           number(c.copyFarGBps), "\nreduce-gbps ", number(c.reduceGBps), " ", number(c.reduceFarGBps), "\ncaches");
   for (const double part : c.caches) out += cat(" ", number(part));
+  out += "\ncopy-loops";
+  for (const bool loop : c.copyLoops) out += loop ? " 1" : " 0";
   out += cat("\nstream-from-bytes ", c.streamFromBytes, "\n");
   for (const Calibration::Link& link : c.links) {
     for (const Protocol p : kAllProtocols) out += linesOf(cat(link.key, " ", protocolName(p), " "), link.costs[p]);

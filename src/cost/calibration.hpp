@@ -3,7 +3,7 @@
 // Calibration is a value.  One rank has it (measured, or read from a file) and hands it to the others at init, so that
 // all ranks compare the same numbers.  Its text form is one line per figure:
 //
-//   tutti-calibration 8
+//   tutti-calibration 9
 //   cpu Intel(R) Xeon(R) Processor @ 2.50GHz
 //   cores 2
 //   host build-7
@@ -11,6 +11,7 @@
 //   copy-gbps 11.2 6.1                             near and far
 //   reduce-gbps 19.5 7.5                           near and far
 //   caches 0.4 0.6 0.9 1 1                         how far memory of each of kCacheFootprints is
+//   copy-loops 1 0 1                               by memcpy (0) or by the loop, for each of kCopyFootprints
 //   stream-from-bytes 2097152
 //   link shm-threads slots 0.21 9.8 131072        kind, protocol, latency us, GB/s, most bytes of a message
 //   alone shm-threads slots 0.2 0.2 0.4 0.8 0 0 0 0 us of a message of each of kMessageSizes; 0: not measured
@@ -31,6 +32,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/copy.hpp"
 #include "src/base/status.hpp"
 #include "src/cost/link_cost.hpp"
 #include "src/cost/machine_identity.hpp"
@@ -41,7 +43,7 @@ namespace tutti {
 inline constexpr std::array<size_t, 5> kCacheFootprints = {3 << 20, 4 << 20, 6 << 20, 8 << 20, 16 << 20};
 
 struct Calibration {
-  static constexpr int kVersion = 8;
+  static constexpr int kVersion = 9;
   MachineIdentity machine;
   int times = 0;         // measured so often, of which these are the best figures; 0: built in
   double disturbed = 0;  // the part of this process's processors that others had meanwhile, when they had the least
@@ -65,6 +67,8 @@ struct Calibration {
   std::array<double, kCacheFootprints.size()> caches = {};
   /// How far memory of `footprint` bytes is: 0 as near as was measured, 1 as far.
   double farness(double footprint) const;
+  /// For setCopyLoops (src/base/copy.hpp).
+  CopyLoops copyLoops = {};
   /// For setStreamingThreshold (src/base/copy.hpp); UINT64_MAX: never.
   uint64_t streamFromBytes = UINT64_MAX;
 

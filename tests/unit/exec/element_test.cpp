@@ -114,6 +114,10 @@ TEST_CASE("copies of every size and alignment are whole and touch nothing else")
   std::mt19937_64 random(7);
   std::vector<char> from(3 << 20), to(3 << 20);
   for (char& c : from) c = static_cast<char>(random());
+  const CopyLoops before = copyLoops();
+  const CopyLoops loops = GENERATE(CopyLoops{}, CopyLoops{true, true, true});
+  setCopyLoops(loops);
+  CHECK(copyLoops() == loops);
   for (const size_t bytes :
        {size_t{0}, size_t{1}, size_t{63}, size_t{4096}, size_t{4097}, size_t{70001}, size_t{3} << 19}) {
     for (const size_t offset : {0, 1, 63}) {
@@ -129,4 +133,19 @@ TEST_CASE("copies of every size and alignment are whole and touch nothing else")
   }
   copyBytes(to.data(), from.data(), to.size());
   CHECK(to == from);
+  setCopyLoops(before);
+}
+
+TEST_CASE("each amount of memory has its own way of copies") {
+  const CopyLoops before = copyLoops();
+  for (size_t i = 0; i < kCopyFootprints.size(); ++i) {
+    CopyLoops one{};
+    one[i] = true;
+    setCopyLoops(one);
+    CHECK(copyLoops() == one);
+    for (size_t j = 0; j < kCopyFootprints.size(); ++j) CHECK(copiesAhead(kCopyFootprints[j]) == (i == j));
+    CHECK(copiesAhead(1) == (i == 0));
+    CHECK(copiesAhead(size_t{1} << 40) == (i + 1 == kCopyFootprints.size()));
+  }
+  setCopyLoops(before);
 }

@@ -36,6 +36,7 @@ Calibration oddFigures() {
   Calibration c = defaultCalibration(kMachine, linkKinds());
   c.copyGBps = 1.0 / 3;
   c.caches = {0.25, 0.5, 0.5, 0.75, 1};
+  c.copyLoops = {true, false, true};
   c.streamFromBytes = 12345678901;
   c.at(kTcpLocal, Protocol::Slots).cost = {0.1 + 0.2, 1e-3};
   c.at(kShmProcesses, Protocol::Slots).near = {10.0 / 3, 5};
@@ -134,10 +135,11 @@ TEST_CASE("no damage to a text makes it anything but refused or in range") {
 
 TEST_CASE("a file of version 8 is read, and printed as it was") {
   const std::string text =
-      "tutti-calibration 8\n"
+      "tutti-calibration 9\n"
       "cpu Test CPU @ 2.50GHz\ncores 4\nhost testhost\n"
       "measured 2 0.0625 complete\n"
-      "copy-gbps 11.25 6.5\nreduce-gbps 19.5 7.5\ncaches 0.25 0.5 0.75 1 1\nstream-from-bytes 2097152\n"
+      "copy-gbps 11.25 6.5\nreduce-gbps 19.5 7.5\ncaches 0.25 0.5 0.75 1 1\ncopy-loops 1 0 1\nstream-from-bytes "
+      "2097152\n"
       "link shm-threads inline 0.125 1 96\nhere shm-threads inline 0.0625 1\n"
       "link shm-threads slots 0.25 9.5 131072\nalone shm-threads slots 0.25 0.25 0.5 1 2 8 16 0\n"
       "stream shm-threads slots 10 4.5 8.5 3\nhere shm-threads slots 0.125 18\n"
@@ -590,6 +592,32 @@ TEST_CASE("where others have the processors, what one core takes is measured alo
   CHECK_FALSE(c.complete);
   CHECK(c.at(kShmProcesses, Protocol::Slots).near.oneWay == Approx(40).epsilon(0.02));
   CHECK(parseCalibration(toText(c)).ok());
+}
+
+TEST_CASE("copies go by the loop for the amounts of memory at which two cores are clearly faster with it") {
+  const CopyLoops before = copyLoops();
+  const double faster = GENERATE(0.5, 0.99, 2.0);
+  LinkProbes probes;
+  LinkProbes::Entry& slots = probes.at(kShmProcesses, Protocol::Slots);
+  const auto time = [&] { return copiesAhead(kCopyFootprints[0]) ? faster : 1.0; };
+  std::vector<CopyLoops> of8Bytes;
+  slots = {.probe =
+               [&](size_t bytes) {
+                 if (bytes == 8) of8Bytes.push_back(copyLoops());
+                 return time();
+               },
+           .mostBytes = 65536};
+  slots.stream = [&](size_t bytes, bool) { return bytes > kCopyFootprints[1] ? 1.0 : 1 / time(); };
+  const bool pays = faster < 0.9;
+  const CopyLoops expected = {pays, pays, false};
+  const Calibration c = measureCalibration(kMachine, linkKinds(), probes, /*budgetMs=*/600'000, /*tooBusy=*/1);
+  CHECK(c.copyLoops == expected);
+  CHECK(copyLoops() == expected);
+  CHECK(of8Bytes == std::vector{expected});  // all figures are of copies as they will be
+  const Calibration busy = measureCalibration(kMachine, linkKinds(), probes, /*budgetMs=*/600'000, /*tooBusy=*/-1);
+  CHECK(busy.copyLoops == CopyLoops{});
+  CHECK(copyLoops() == CopyLoops{});
+  setCopyLoops(before);
 }
 
 TEST_CASE("kinds whose channels are the same memory have the same figures of them") {
