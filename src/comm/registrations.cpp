@@ -76,8 +76,10 @@ Status Registrations::remove(void* handle) {
 
 void Registrations::use(const void* data, size_t bytes) {
   if (told_.empty()) return;
+  // Most memory of programs is none of ours, and takes no lock.
+  if (!hostMayHold(data) && hostFrees() == frees_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(mutex_);
-  if (const uint64_t frees = hostFrees(); frees != std::exchange(frees_, frees)) {
+  if (const uint64_t frees = hostFrees(); frees != frees_.exchange(frees, std::memory_order_relaxed)) {
     std::erase_if(allocated_, [](const auto& entry) { return !hostAlive(entry.first); });
   }
   const std::optional<HostSpan> span = bytes > 0 ? hostLookup(data, bytes) : std::nullopt;

@@ -52,7 +52,7 @@ class Registrations {
   mutable std::mutex mutex_;                 // guards what follows
   std::map<uintptr_t, Range> ranges_;        // by handle
   std::map<AllocationId, Range> allocated_;  // of tuttiMemAlloc
-  uint64_t frees_ = 0;                       // hostFrees() when allocated_ was last looked through
+  std::atomic<uint64_t> frees_{0};           // hostFrees() when allocated_ was last looked through
   uintptr_t next_ = 1;
   mutable std::atomic<bool> toldOfDevice_{false};  // that a transport does not register its memory
 };

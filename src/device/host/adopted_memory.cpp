@@ -198,7 +198,7 @@ Allocation& enter(Allocation&& made, const PageTraits& traits) {
   const std::lock_guard lock(t.mutex);
   const AllocationId id = made.id;
   Allocation& a = t.all.emplace(id, std::move(made)).first->second;
-  t.byBegin.emplace(a.begin, &a);
+  t.list(&a);
   return a;
 }
 

@@ -93,7 +93,7 @@ Result<void*> hostAlloc(size_t bytes) {
   const AllocationId id = a.id;
   Allocation& kept = t.all.emplace(id, std::move(a)).first->second;
   try {
-    t.byBegin.emplace(begin, &kept);
+    t.list(&kept);
   } catch (...) {
     t.all.erase(id);
     throw;
@@ -126,6 +126,7 @@ std::optional<HostSpan> hostLookup(const void* ptr, size_t bytes) {
   if (std::optional<HostSpan> arena = findInArena(ptr, bytes)) return arena;
   const auto* data = static_cast<const std::byte*>(ptr);
   HostTable& t = hostTable();
+  if (!t.mayHold(data)) return std::nullopt;
   const std::lock_guard lock(t.mutex);
   const Allocation* a = find(t, data, bytes);
   return a == nullptr ? std::nullopt : std::optional(spanOf(*a, data));
@@ -135,6 +136,7 @@ std::optional<HostSpan> hostOffer(const void* ptr, size_t bytes) {
   if (std::optional<HostSpan> arena = findInArena(ptr, bytes)) return arena;
   const auto* data = static_cast<const std::byte*>(ptr);
   HostTable& t = hostTable();
+  if (!t.mayHold(data)) return std::nullopt;
   const std::lock_guard lock(t.mutex);
   const Allocation* a = find(t, data, bytes);
   if (a == nullptr) return std::nullopt;
@@ -158,6 +160,8 @@ Result<Fd> hostShare(const AllocationId& id) {
   if (!copy.valid()) return invalidUsage(ErrorCode::StillInUse, "memory was freed while an operation used it");
   return copy;
 }
+
+bool hostMayHold(const void* ptr) { return tuttiMallocFind != nullptr || hostTable().mayHold(ptr); }
 
 uint64_t hostFrees() { return hostTable().frees.load(std::memory_order_acquire); }
 

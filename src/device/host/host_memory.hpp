@@ -39,6 +39,9 @@ Status hostFree(void* ptr);
 /// The allocation that holds all of [ptr, ptr + bytes), if there is one.
 std::optional<HostSpan> hostLookup(const void* ptr, size_t bytes);
 
+/// False: hostLookup() finds nothing that begins there.  Takes no lock.
+bool hostMayHold(const void* ptr);
+
 /// hostLookup(), and what it finds shows these bytes to those who map it, until they change: of adopted memory what
 /// shares pages with other memory is copied.
 std::optional<HostSpan> hostOffer(const void* ptr, size_t bytes);

@@ -1,7 +1,9 @@
 // All memory of this process that peers can be given a mapping of: the one table behind host_memory and adopted_memory.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <map>
 
 #include "src/base/fd.hpp"
@@ -52,6 +54,21 @@ struct HostTable {
   std::map<const std::byte*, Allocation*>
       byBegin;  // under mutex; adopted memory that is not there any more is not here
   std::atomic<uint64_t> frees{0};
+  // All that was ever in byBegin lies between these; changed under mutex.
+  std::atomic<const std::byte*> lowest{reinterpret_cast<const std::byte*>(UINTPTR_MAX)};
+  std::atomic<const std::byte*> highest{nullptr};
+
+  /// Into byBegin.  Under mutex.
+  void list(Allocation* a) {
+    byBegin.emplace(a->begin, a);
+    lowest = std::min(lowest.load(), static_cast<const std::byte*>(a->begin));
+    highest = std::max(highest.load(), static_cast<const std::byte*>(a->begin + a->bytes));
+  }
+  /// False: nothing in the table holds this byte.  Without the lock: whoever has a pointer into memory of the table
+  /// has it from the thread that listed that memory.
+  bool mayHold(const void* at) const {
+    return at >= lowest.load(std::memory_order_relaxed) && at <= highest.load(std::memory_order_relaxed);
+  }
 };
 
 HostTable& hostTable();

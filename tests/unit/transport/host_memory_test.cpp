@@ -14,6 +14,8 @@
 
 using namespace tutti;
 
+static int ofTheProgram = 0;  // below all that is mapped
+
 TEST_CASE("allocated memory is page aligned, zero, and found again by any address in it") {
   for (const size_t bytes : {size_t{1}, size_t{4096}, size_t{5000}, (size_t{2} << 20) + 1, size_t{8} << 20}) {
     auto* p = static_cast<std::byte*>(*hostAlloc(bytes));
@@ -29,6 +31,9 @@ TEST_CASE("allocated memory is page aligned, zero, and found again by any addres
     CHECK_FALSE(hostLookup(p + 1, bytes));
     CHECK_FALSE(hostLookup(p - 1, 1));
     CHECK_FALSE(hostLookup(p, SIZE_MAX));
+    CHECK(hostMayHold(p));
+    CHECK(hostMayHold(p + bytes));
+    CHECK_FALSE(hostMayHold(&ofTheProgram));
     CHECK(hostAlive(whole->id));
     CHECK(hostFree(p).ok());
     CHECK_FALSE(hostAlive(whole->id));
