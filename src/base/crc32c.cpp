@@ -1,5 +1,6 @@
 #include "src/base/crc32c.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -81,46 +82,101 @@ constexpr Shift<zeros> kShift;
 
 #define TUTTI_BY_INSTRUCTION __attribute__((target("sse4.2")))
 
-// Eight bytes of a chain, copied on the way where Copies; else `to` is null.
-template <bool Copies>
-TUTTI_BY_INSTRUCTION inline uint64_t takeWord(const unsigned char* from, unsigned char* to, size_t at, uint64_t state) {
+TUTTI_BY_INSTRUCTION inline uint64_t takeWord(const unsigned char* from, uint64_t state) {
   uint64_t word;
-  std::memcpy(&word, from + at, 8);
-  if (Copies) std::memcpy(to + at, &word, 8);
+  std::memcpy(&word, from, 8);
   return __builtin_ia32_crc32di(state, word);
 }
 
+template <size_t chain>
+uint32_t joinChains(uint64_t a, uint64_t b, uint64_t c) {
+  const Shift<chain>& shift = kShift<chain>;
+  return shift(shift(static_cast<uint32_t>(a)) ^ static_cast<uint32_t>(b)) ^ static_cast<uint32_t>(c);
+}
+
 // As many blocks of three chains as there are.
-template <bool Copies, size_t chain>
-TUTTI_BY_INSTRUCTION inline uint64_t takeChains(const unsigned char*& p, unsigned char*& to, size_t& bytes,
-                                                uint64_t a) {
+template <size_t chain>
+TUTTI_BY_INSTRUCTION inline uint64_t takeChains(const unsigned char*& p, size_t& bytes, uint64_t a) {
   for (; bytes >= 3 * chain; bytes -= 3 * chain) {
     uint64_t b = 0, c = 0;
     for (size_t i = 0; i < chain; i += 8) {
-      a = takeWord<Copies>(p, to, i, a);
-      b = takeWord<Copies>(p, to, chain + i, b);
-      c = takeWord<Copies>(p, to, 2 * chain + i, c);
+      a = takeWord(p + i, a);
+      b = takeWord(p + chain + i, b);
+      c = takeWord(p + 2 * chain + i, c);
     }
-    const Shift<chain>& shift = kShift<chain>;
-    a = shift(shift(static_cast<uint32_t>(a)) ^ static_cast<uint32_t>(b)) ^ static_cast<uint32_t>(c);
+    a = joinChains<chain>(a, b, c);
     p += 3 * chain;
-    to += Copies ? 3 * chain : 0;
   }
   return a;
 }
 
-template <bool Copies>
-TUTTI_BY_INSTRUCTION uint32_t byInstruction(const unsigned char* p, unsigned char* to, size_t bytes, uint32_t crc) {
+TUTTI_BY_INSTRUCTION uint32_t byInstruction(const unsigned char* p, size_t bytes, uint32_t crc) {
   uint64_t state = ~crc;
-  state = takeChains<Copies, kLongChain>(p, to, bytes, state);
-  state = takeChains<Copies, kShortChain>(p, to, bytes, state);
-  for (; bytes >= 8; p += 8, to += Copies ? 8 : 0, bytes -= 8) state = takeWord<Copies>(p, to, 0, state);
+  state = takeChains<kLongChain>(p, bytes, state);
+  state = takeChains<kShortChain>(p, bytes, state);
+  for (; bytes >= 8; p += 8, bytes -= 8) state = takeWord(p, state);
   auto rest = static_cast<uint32_t>(state);
-  for (; bytes > 0; ++p, to += Copies ? 1 : 0, --bytes) {
-    if (Copies) *to = *p;
-    rest = __builtin_ia32_crc32qi(rest, *p);
-  }
+  for (; bytes > 0; ++p, --bytes) rest = __builtin_ia32_crc32qi(rest, *p);
   return ~rest;
+}
+
+// ---- By both at once, which different units of a core do: three chains, and products of 16 bytes behind them.
+
+#define TUTTI_BY_BOTH __attribute__((target("pclmul,sse4.2")))
+
+constexpr size_t kTurns = 42;  // of 24 bytes of each chain and 64 by products
+constexpr size_t kMixedChain = 24 * kTurns, kMixedProducts = 64 * kTurns;
+constexpr size_t kMixedBlock = 3 * kMixedChain + kMixedProducts;
+
+// What the halves of 16 bytes are multiplied with to stand so many bits further on.
+TUTTI_BY_BOTH inline __m128i factors(uint64_t bits) {
+  const auto factor = [](uint64_t power) { return static_cast<long long>(uint64_t{powerOfX(power)} << 1); };
+  return _mm_set_epi64x(factor(bits - 32), factor(bits + 32));
+}
+
+TUTTI_BY_BOTH inline __m128i advance(__m128i v, __m128i by, __m128i add) {
+  return _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(v, by, 0x00), _mm_clmulepi64_si128(v, by, 0x11)), add);
+}
+
+TUTTI_BY_BOTH inline __m128i take16(const unsigned char* from) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+}
+
+// The remainder of 16 bytes.
+TUTTI_BY_BOTH inline uint64_t remainderOf(__m128i x) {
+  const uint64_t state = __builtin_ia32_crc32di(0, static_cast<uint64_t>(_mm_cvtsi128_si64(x)));
+  return __builtin_ia32_crc32di(state, static_cast<uint64_t>(_mm_extract_epi64(x, 1)));
+}
+
+TUTTI_BY_BOTH uint64_t takeMixedBlock(const unsigned char* p, uint64_t a) {
+  static const __m128i kBy512 = factors(512), kBy128 = factors(128);
+  const __m128i by512 = kBy512;
+  const unsigned char* q = p + 3 * kMixedChain;
+  __m128i v = _mm_setzero_si128(), w = v, x = v, y = v;
+  uint64_t b = 0, c = 0;
+  for (size_t turn = 0; turn < kTurns; ++turn, p += 24, q += 64) {
+    v = advance(v, by512, take16(q));
+    a = takeWord(p, a);
+    b = takeWord(p + kMixedChain, b);
+    c = takeWord(p + 2 * kMixedChain, c);
+    w = advance(w, by512, take16(q + 16));
+    a = takeWord(p + 8, a);
+    b = takeWord(p + kMixedChain + 8, b);
+    c = takeWord(p + 2 * kMixedChain + 8, c);
+    x = advance(x, by512, take16(q + 32));
+    a = takeWord(p + 16, a);
+    b = takeWord(p + kMixedChain + 16, b);
+    c = takeWord(p + 2 * kMixedChain + 16, c);
+    y = advance(y, by512, take16(q + 48));
+  }
+  const uint64_t products = remainderOf(advance(advance(advance(v, kBy128, w), kBy128, x), kBy128, y));
+  return kShift<kMixedProducts>(joinChains<kMixedChain>(a, b, c)) ^ products;
+}
+
+TUTTI_BY_BOTH uint32_t byBoth(const unsigned char* p, size_t bytes, uint32_t crc) {
+  uint64_t state = ~crc;
+  for (; bytes >= kMixedBlock; p += kMixedBlock, bytes -= kMixedBlock) state = takeMixedBlock(p, state);
+  return byInstruction(p, bytes, ~static_cast<uint32_t>(state));
 }
 
 // ---- By products of 64 bytes at once (Gopal and others, "Fast CRC computation for generic polynomials using PCLMULQDQ
@@ -130,20 +186,10 @@ TUTTI_BY_INSTRUCTION uint32_t byInstruction(const unsigned char* p, unsigned cha
 
 constexpr size_t kLeastForProducts = 1024;
 
-// What the halves of 16 bytes are multiplied with to stand so many bits further on.
-TUTTI_BY_PRODUCTS inline __m128i factors(uint64_t bits) {
-  const auto factor = [](uint64_t power) { return static_cast<long long>(uint64_t{powerOfX(power)} << 1); };
-  return _mm_set_epi64x(factor(bits - 32), factor(bits + 32));
-}
-
 TUTTI_BY_PRODUCTS inline __m512i advance(__m512i v, __m512i by, __m512i add) {
   constexpr int kXorOfThree = 0x96;
   return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(v, by, 0x00), _mm512_clmulepi64_epi128(v, by, 0x11), add,
                                    kXorOfThree);
-}
-
-TUTTI_BY_PRODUCTS inline __m128i advance(__m128i v, __m128i by, __m128i add) {
-  return _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(v, by, 0x00), _mm_clmulepi64_si128(v, by, 0x11)), add);
 }
 
 // Not the plain intrinsic, in which GCC 12 sees a variable that nobody has set.
@@ -174,14 +220,18 @@ TUTTI_BY_PRODUCTS uint32_t byProducts(const unsigned char* p, unsigned char* to,
   __m128i parts[4];
   _mm512_storeu_si512(parts, a);
   const __m128i x = advance(advance(advance(parts[0], kBy128, parts[1]), kBy128, parts[2]), kBy128, parts[3]);
-  uint64_t state = __builtin_ia32_crc32di(0, static_cast<uint64_t>(_mm_extract_epi64(x, 0)));
-  state = __builtin_ia32_crc32di(state, static_cast<uint64_t>(_mm_extract_epi64(x, 1)));
-  return byInstruction<Copies>(p + at, to + (Copies ? at : 0), bytes - at, ~static_cast<uint32_t>(state));
+  if (Copies && at < bytes) std::memcpy(to + at, p + at, bytes - at);
+  return byInstruction(p + at, bytes - at, ~static_cast<uint32_t>(remainderOf(x)));
 }
 
 bool hasProducts() {
   static const bool has = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
                           __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("vpclmulqdq") != 0;
+  return has;
+}
+
+bool hasBoth() {
+  static const bool has = __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("sse4.2") != 0;
   return has;
 }
 
@@ -191,17 +241,20 @@ bool hasInstruction() {
 }
 #endif
 
-template <bool Copies>
-uint32_t byFastest(const void* from, void* to, size_t bytes, uint32_t crc) {
+uint32_t byFastest(const unsigned char* p, size_t bytes, uint32_t crc) {
 #if defined(__x86_64__)
-  const auto* p = static_cast<const unsigned char*>(from);
-  auto* out = static_cast<unsigned char*>(to);
-  if (bytes >= kLeastForProducts && hasProducts()) return byProducts<Copies>(p, out, bytes, crc);
-  if (hasInstruction()) return byInstruction<Copies>(p, out, bytes, crc);
+  if (bytes >= kLeastForProducts && hasProducts()) return byProducts<false>(p, nullptr, bytes, crc);
+  if (bytes >= kMixedBlock && hasBoth()) return byBoth(p, bytes, crc);
+  if (hasInstruction()) return byInstruction(p, bytes, crc);
 #endif
-  if (Copies && bytes > 0) std::memcpy(to, from, bytes);
-  return crc32cByTable(from, bytes, crc);
+  return crc32cByTable(p, bytes, crc);
 }
+
+// A copy word by word, on a checksum's way, is slower than a whole one behind it that finds all in the first cache.
+constexpr size_t kCopiedAtOnce = 11'424;
+#if defined(__x86_64__)
+static_assert(kCopiedAtOnce % kMixedBlock == 0);
+#endif
 
 }  // namespace
 
@@ -221,15 +274,27 @@ uint32_t crc32cByTable(const void* data, size_t bytes, uint32_t crc) {
 
 uint32_t crc32cByInstruction(const void* data, size_t bytes, uint32_t crc) {
 #if defined(__x86_64__)
-  if (hasInstruction()) return byInstruction<false>(static_cast<const unsigned char*>(data), nullptr, bytes, crc);
+  if (hasInstruction()) return byInstruction(static_cast<const unsigned char*>(data), bytes, crc);
 #endif
   return crc32cByTable(data, bytes, crc);
 }
 
-uint32_t crc32c(const void* data, size_t bytes, uint32_t crc) { return byFastest<false>(data, nullptr, bytes, crc); }
+uint32_t crc32c(const void* data, size_t bytes, uint32_t crc) {
+  return byFastest(static_cast<const unsigned char*>(data), bytes, crc);
+}
 
 uint32_t crc32cCopy(void* dst, const void* src, size_t bytes, uint32_t crc) {
-  return byFastest<true>(src, dst, bytes, crc);
+  const auto* from = static_cast<const unsigned char*>(src);
+  auto* to = static_cast<unsigned char*>(dst);
+#if defined(__x86_64__)
+  if (bytes >= kLeastForProducts && hasProducts()) return byProducts<true>(from, to, bytes, crc);
+#endif
+  for (size_t some = 0; bytes > 0; from += some, to += some, bytes -= some) {
+    some = std::min(bytes, kCopiedAtOnce);
+    crc = byFastest(from, some, crc);
+    std::memcpy(to, from, some);
+  }
+  return crc;
 }
 
 }  // namespace tutti

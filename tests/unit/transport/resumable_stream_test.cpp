@@ -34,9 +34,9 @@ TEST_CASE("a checksum does not depend on how it is computed, and a copy made wit
   std::mt19937 random(2);
   std::vector<char> bytes(40'000), copy(bytes.size());
   for (char& byte : bytes) byte = static_cast<char>(random());
-  // Around the lengths at which another way begins: 8, 3 x 256, 1024, 3 x 2048 and their multiples.
-  for (const size_t n :
-       {0, 1, 7, 8, 9, 767, 768, 769, 1023, 1024, 1025, 1279, 1280, 1535, 6143, 6144, 6911, 6912, 12'289, 39'000}) {
+  // Around the lengths at which another way begins: 8, 3 x 256, 1024, 5712, 3 x 2048 and their multiples.
+  for (const size_t n : {0,    1,    7,    8,    9,    767,  768,  769,  1023,   1024,   1025,   1279,
+                         1280, 1535, 5711, 5712, 6143, 6144, 6911, 6912, 11'424, 11'425, 12'289, 39'000}) {
     for (const size_t from : {0, 1, 5, 64}) {
       CAPTURE(n, from);
       for (const uint32_t before : {0u, 0xe3069283u}) {
