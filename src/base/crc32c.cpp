@@ -1,6 +1,5 @@
 #include "src/base/crc32c.hpp"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -82,9 +81,12 @@ constexpr Shift<zeros> kShift;
 
 #define TUTTI_BY_INSTRUCTION __attribute__((target("sse4.2")))
 
-TUTTI_BY_INSTRUCTION inline uint64_t takeWord(const unsigned char* from, uint64_t state) {
+// Eight bytes of a chain, copied `by` bytes further where Copies.
+template <bool Copies>
+TUTTI_BY_INSTRUCTION inline uint64_t takeWord(const unsigned char* from, std::ptrdiff_t by, uint64_t state) {
   uint64_t word;
   std::memcpy(&word, from, 8);
+  if (Copies) std::memcpy(const_cast<unsigned char*>(from) + by, &word, 8);
   return __builtin_ia32_crc32di(state, word);
 }
 
@@ -95,14 +97,14 @@ uint32_t joinChains(uint64_t a, uint64_t b, uint64_t c) {
 }
 
 // As many blocks of three chains as there are.
-template <size_t chain>
-TUTTI_BY_INSTRUCTION inline uint64_t takeChains(const unsigned char*& p, size_t& bytes, uint64_t a) {
+template <bool Copies, size_t chain>
+TUTTI_BY_INSTRUCTION inline uint64_t takeChains(const unsigned char*& p, size_t& bytes, std::ptrdiff_t by, uint64_t a) {
   for (; bytes >= 3 * chain; bytes -= 3 * chain) {
     uint64_t b = 0, c = 0;
     for (size_t i = 0; i < chain; i += 8) {
-      a = takeWord(p + i, a);
-      b = takeWord(p + chain + i, b);
-      c = takeWord(p + 2 * chain + i, c);
+      a = takeWord<Copies>(p + i, by, a);
+      b = takeWord<Copies>(p + chain + i, by, b);
+      c = takeWord<Copies>(p + 2 * chain + i, by, c);
     }
     a = joinChains<chain>(a, b, c);
     p += 3 * chain;
@@ -110,13 +112,17 @@ TUTTI_BY_INSTRUCTION inline uint64_t takeChains(const unsigned char*& p, size_t&
   return a;
 }
 
-TUTTI_BY_INSTRUCTION uint32_t byInstruction(const unsigned char* p, size_t bytes, uint32_t crc) {
+template <bool Copies>
+TUTTI_BY_INSTRUCTION uint32_t byInstruction(const unsigned char* p, std::ptrdiff_t by, size_t bytes, uint32_t crc) {
   uint64_t state = ~crc;
-  state = takeChains<kLongChain>(p, bytes, state);
-  state = takeChains<kShortChain>(p, bytes, state);
-  for (; bytes >= 8; p += 8, bytes -= 8) state = takeWord(p, state);
+  state = takeChains<Copies, kLongChain>(p, bytes, by, state);
+  state = takeChains<Copies, kShortChain>(p, bytes, by, state);
+  for (; bytes >= 8; p += 8, bytes -= 8) state = takeWord<Copies>(p, by, state);
   auto rest = static_cast<uint32_t>(state);
-  for (; bytes > 0; ++p, --bytes) rest = __builtin_ia32_crc32qi(rest, *p);
+  for (; bytes > 0; ++p, --bytes) {
+    if (Copies) const_cast<unsigned char*>(p)[by] = *p;
+    rest = __builtin_ia32_crc32qi(rest, *p);
+  }
   return ~rest;
 }
 
@@ -156,17 +162,17 @@ TUTTI_BY_BOTH uint64_t takeMixedBlock(const unsigned char* p, uint64_t a) {
   uint64_t b = 0, c = 0;
   for (size_t turn = 0; turn < kTurns; ++turn, p += 24, q += 64) {
     v = advance(v, by512, take16(q));
-    a = takeWord(p, a);
-    b = takeWord(p + kMixedChain, b);
-    c = takeWord(p + 2 * kMixedChain, c);
+    a = takeWord<false>(p, 0, a);
+    b = takeWord<false>(p + kMixedChain, 0, b);
+    c = takeWord<false>(p + 2 * kMixedChain, 0, c);
     w = advance(w, by512, take16(q + 16));
-    a = takeWord(p + 8, a);
-    b = takeWord(p + kMixedChain + 8, b);
-    c = takeWord(p + 2 * kMixedChain + 8, c);
+    a = takeWord<false>(p + 8, 0, a);
+    b = takeWord<false>(p + kMixedChain + 8, 0, b);
+    c = takeWord<false>(p + 2 * kMixedChain + 8, 0, c);
     x = advance(x, by512, take16(q + 32));
-    a = takeWord(p + 16, a);
-    b = takeWord(p + kMixedChain + 16, b);
-    c = takeWord(p + 2 * kMixedChain + 16, c);
+    a = takeWord<false>(p + 16, 0, a);
+    b = takeWord<false>(p + kMixedChain + 16, 0, b);
+    c = takeWord<false>(p + 2 * kMixedChain + 16, 0, c);
     y = advance(y, by512, take16(q + 48));
   }
   const uint64_t products = remainderOf(advance(advance(advance(v, kBy128, w), kBy128, x), kBy128, y));
@@ -176,7 +182,7 @@ TUTTI_BY_BOTH uint64_t takeMixedBlock(const unsigned char* p, uint64_t a) {
 TUTTI_BY_BOTH uint32_t byBoth(const unsigned char* p, size_t bytes, uint32_t crc) {
   uint64_t state = ~crc;
   for (; bytes >= kMixedBlock; p += kMixedBlock, bytes -= kMixedBlock) state = takeMixedBlock(p, state);
-  return byInstruction(p, bytes, ~static_cast<uint32_t>(state));
+  return byInstruction<false>(p, 0, bytes, ~static_cast<uint32_t>(state));
 }
 
 // ---- By products of 64 bytes at once (Gopal and others, "Fast CRC computation for generic polynomials using PCLMULQDQ
@@ -220,8 +226,7 @@ TUTTI_BY_PRODUCTS uint32_t byProducts(const unsigned char* p, unsigned char* to,
   __m128i parts[4];
   _mm512_storeu_si512(parts, a);
   const __m128i x = advance(advance(advance(parts[0], kBy128, parts[1]), kBy128, parts[2]), kBy128, parts[3]);
-  if (Copies && at < bytes) std::memcpy(to + at, p + at, bytes - at);
-  return byInstruction(p + at, bytes - at, ~static_cast<uint32_t>(remainderOf(x)));
+  return byInstruction<Copies>(p + at, Copies ? to - p : 0, bytes - at, ~static_cast<uint32_t>(remainderOf(x)));
 }
 
 bool hasProducts() {
@@ -241,20 +246,17 @@ bool hasInstruction() {
 }
 #endif
 
-uint32_t byFastest(const unsigned char* p, size_t bytes, uint32_t crc) {
+template <bool Copies>
+uint32_t byFastest(const unsigned char* p, unsigned char* to, size_t bytes, uint32_t crc) {
 #if defined(__x86_64__)
-  if (bytes >= kLeastForProducts && hasProducts()) return byProducts<false>(p, nullptr, bytes, crc);
-  if (bytes >= kMixedBlock && hasBoth()) return byBoth(p, bytes, crc);
-  if (hasInstruction()) return byInstruction(p, bytes, crc);
+  if (bytes >= kLeastForProducts && hasProducts()) return byProducts<Copies>(p, to, bytes, crc);
+  // Copies wait for memory: neither this way nor the system's copy behind a checksum is faster.
+  if (!Copies && bytes >= kMixedBlock && hasBoth()) return byBoth(p, bytes, crc);
+  if (hasInstruction()) return byInstruction<Copies>(p, Copies ? to - p : 0, bytes, crc);
 #endif
+  if (Copies && bytes > 0) std::memcpy(to, p, bytes);
   return crc32cByTable(p, bytes, crc);
 }
-
-// A copy word by word, on a checksum's way, is slower than a whole one behind it that finds all in the first cache.
-constexpr size_t kCopiedAtOnce = 11'424;
-#if defined(__x86_64__)
-static_assert(kCopiedAtOnce % kMixedBlock == 0);
-#endif
 
 }  // namespace
 
@@ -274,27 +276,17 @@ uint32_t crc32cByTable(const void* data, size_t bytes, uint32_t crc) {
 
 uint32_t crc32cByInstruction(const void* data, size_t bytes, uint32_t crc) {
 #if defined(__x86_64__)
-  if (hasInstruction()) return byInstruction(static_cast<const unsigned char*>(data), bytes, crc);
+  if (hasInstruction()) return byInstruction<false>(static_cast<const unsigned char*>(data), 0, bytes, crc);
 #endif
   return crc32cByTable(data, bytes, crc);
 }
 
 uint32_t crc32c(const void* data, size_t bytes, uint32_t crc) {
-  return byFastest(static_cast<const unsigned char*>(data), bytes, crc);
+  return byFastest<false>(static_cast<const unsigned char*>(data), nullptr, bytes, crc);
 }
 
 uint32_t crc32cCopy(void* dst, const void* src, size_t bytes, uint32_t crc) {
-  const auto* from = static_cast<const unsigned char*>(src);
-  auto* to = static_cast<unsigned char*>(dst);
-#if defined(__x86_64__)
-  if (bytes >= kLeastForProducts && hasProducts()) return byProducts<true>(from, to, bytes, crc);
-#endif
-  for (size_t some = 0; bytes > 0; from += some, to += some, bytes -= some) {
-    some = std::min(bytes, kCopiedAtOnce);
-    crc = byFastest(from, some, crc);
-    std::memcpy(to, from, some);
-  }
-  return crc;
+  return byFastest<true>(static_cast<const unsigned char*>(src), static_cast<unsigned char*>(dst), bytes, crc);
 }
 
 }  // namespace tutti
