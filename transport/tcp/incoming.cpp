@@ -183,7 +183,6 @@ Result<bool> Incoming::advanceOn(int socket, const Expect* expect, Fingerprint* 
 /// call as the header.  If the message turns out to be another one, the bytes behind its header are garbage within the
 /// expected size, and the endpoint has failed.
 Result<bool> Incoming::readHeader(int socket, const Expect* expect) {
-  if (sockets_.resumable()) return readHeaderOfRecords(socket, expect);
   Arriving& at = arriving_[static_cast<size_t>(socket)];
   const bool large = expect != nullptr && expect->bytes > kMostAheadBytes;
   if (socket == 0 && large && ahead_.size() == 0 && socketsOf(expect) == 1) return readBehindHeader(expect->bytes);
@@ -208,20 +207,6 @@ Result<bool> Incoming::readHeader(int socket, const Expect* expect) {
   return true;
 }
 
-/// A stream of records reads ahead itself, and knows what of it is whole.  A header that nobody expects brings its
-/// message along if that is in one piece, as the last one was; that of a piece says where its bytes go.
-Result<bool> Incoming::readHeaderOfRecords(int socket, const Expect* expect) {
-  Arriving& at = arriving_[static_cast<size_t>(socket)];
-  if (socket == 0 && expect != nullptr && socketsOf(expect) == 1) return readBehindHeader(expect->bytes);
-  const bool whole = socket == 0 && expect == nullptr && piecesOf(message_).count == 1;
-  const size_t want = kHeaderBytes - at.headGot;
-  const iovec parts[] = {{at.head.data() + at.headGot, want}, {target_, whole ? slotBytes_ : 0}};
-  TUTTI_ASSIGN(const size_t n, sockets_.readFirst(socket, parts, want));
-  at.headGot += n;
-  if (at.hasHead()) TUTTI_TRY(headerCame(socket));
-  return n > 0;
-}
-
 // Whoever sends a row runs ahead and waits for nothing, and a look that finds nothing holds the socket's lock, in the
 // way of the next message.  One rest to a message, so that the end of a row costs no more than one.
 void Incoming::rest() {
@@ -238,8 +223,7 @@ bool Incoming::rests() {
 Result<bool> Incoming::readBehindHeader(size_t bytes) {
   Arriving& at = arriving_[0];
   iovec parts[2] = {{at.head.data() + at.headGot, kHeaderBytes - at.headGot}, {target_, bytes}};
-  const bool small = sockets_.resumable() && bytes < kLeastLargeBytes;
-  TUTTI_ASSIGN(const size_t n, small ? sockets_.readSmall(0, parts) : sockets_.read(0, std::span(parts)));
+  TUTTI_ASSIGN(const size_t n, sockets_.read(0, std::span(parts)));
   const size_t ofHeader = std::min(n, kHeaderBytes - at.headGot);
   at.headGot += ofHeader;
   if (!at.hasHead()) return n > 0;
@@ -295,7 +279,7 @@ Status Incoming::begin(const Header& header, const Expect* expect, Fingerprint* 
   restUntilNs_ = 0;
   rested_ = false;
   spread_ = header.spread;
-  pieces_ = piecesOf(header);
+  pieces_ = Pieces(header.bytes, spread_, header.paths);
   have_ = 0;
   lacks_ = header.bytes;
   sockets_.heard();

@@ -24,12 +24,11 @@ class ResumableSocket {
                   std::function<void(int fd)> prepare, std::unique_ptr<RecordSeal> seal = nullptr);
   ~ResumableSocket();  // says bye
 
-  /// As Sockets::write and readFirst.  What write() has not said to have moved is given to it again, as Outgoing does.
-  Result<size_t> write(std::span<const iovec> parts, Large large);
+  /// As Sockets::write and read.  What write() has not said to have moved is given to it again, as Outgoing does.
+  Result<size_t> write(std::span<const iovec> parts);
   /// straight: bytes go to `parts` without a stop here where records allow it; they are then borrowed until they are
   /// counted as read, or others are given.
-  /// No more than the first `want` bytes are, but what comes behind them may go to the rest of `parts`.
-  Result<size_t> readFirst(std::span<const iovec> parts, size_t want, bool straight);
+  Result<size_t> read(std::span<const iovec> parts, bool straight);
   /// Move what waits here, and look for what the peer says of it.
   void serve();
   /// Time has passed.  True while it is away.

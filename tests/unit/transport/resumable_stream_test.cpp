@@ -161,21 +161,18 @@ TEST_CASE(
     "a large part comes straight to its place, a damaged one is written again, and nothing is given out before it is "
     "whole") {
   for (const Protection protection : protections()) {
-    for (int way = 0; way < 8; ++way) {
-      const bool damaged = way % 2 == 1, moves = way / 2 % 2 == 1;
-      // Either the small part says where the large one goes, or both are asked for at once.
-      const Large large = way / 4 == 1 ? Large::Joined : Large::Alone;
-      const size_t first = large == Large::Joined ? 200'000 : 32;
-      CAPTURE(damaged, moves, first, static_cast<int>(protection));
+    for (const int way : {0, 1, 2, 3}) {
+      const bool damaged = way % 2 == 1, moves = way / 2 == 1;
+      CAPTURE(damaged, moves, static_cast<int>(protection));
       World world(1 << 20, protection);
-      REQUIRE(world.write(0, 32 + 300'000, 32, large) == 32 + 300'000);
+      REQUIRE(world.write(0, 32 + 300'000, 32) == 32 + 300'000);
       world.stream(0).check();
       while (world.send(0, SIZE_MAX) > 0) {
       }
       if (damaged) world.damage(0, 200'000);
       uint64_t before = 0;
       for (int i = 0; i < 400 && world.taken(1) < 32 + 300'000; ++i) {
-        if (!world.arriveStraight(1, 5000, world.taken(1) == 0 ? first : 200'000, moves && i % 7 == 6)) {
+        if (!world.arriveStraight(1, 5000, world.taken(1) == 0 ? 32 : 200'000, moves && i % 7 == 6)) {
           REQUIRE(damaged);
           REQUIRE(world.straight() < 200'000);
           world.reconnect(1);
@@ -197,34 +194,6 @@ TEST_CASE(
       CHECK(world.taken(1) == 32 + 300'000);
       if (!moves) CHECK(world.straight() >= 250'000);
       REQUIRE(world.settle());
-    }
-  }
-}
-
-TEST_CASE("a message comes with its record's head in one read, also if something else comes before it") {
-  for (const Protection protection : protections()) {
-    for (const size_t bytes : {size_t{5000}, size_t{65'536}, size_t{128} << 10}) {
-      for (const bool probed : {false, true}) {
-        CAPTURE(static_cast<int>(protection), bytes, probed);
-        World world(1 << 20, protection);
-        REQUIRE(world.write(0, 50'000, 50'000) == 50'000);  // the message's record goes over the end of the ring
-        REQUIRE(world.settle());
-        if (probed) world.stream(0).probe();
-        REQUIRE(world.write(0, 32 + bytes, 32) == 32 + bytes);
-        REQUIRE(world.write(0, 32, 32) == 32);
-        while (world.send(0, SIZE_MAX) > 0) {
-        }
-        const uint64_t before = world.taken(1);
-        int reads = 0;
-        for (; world.taken(1) < before + 32 + bytes; ++reads) {
-          REQUIRE(world.arriveStraight(1, 1 << 20, before + 32 + bytes - world.taken(1), false));
-          world.check();
-        }
-        CHECK(reads == 1);
-        REQUIRE(world.settle());
-        CHECK(world.right());
-        CHECK(world.taken(1) == world.stream(0).written());
-      }
     }
   }
 }

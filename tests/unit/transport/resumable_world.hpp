@@ -38,13 +38,13 @@ class World {
   }
 
   /// Up to `bytes` more of this end's stream; how many were taken.
-  size_t write(int side, size_t bytes, size_t firstPart, Large large = Large::Joined) {
+  size_t write(int side, size_t bytes, size_t firstPart) {
     End& end = ends_[side];
     std::vector<std::byte> data(bytes);
     for (size_t i = 0; i < bytes; ++i) data[i] = byteAt(end.stream.written() + i, side);
     firstPart = std::min(firstPart, bytes);
     const iovec parts[] = {{data.data(), firstPart}, {data.data() + firstPart, bytes - firstPart}};
-    return end.stream.write(parts, 0, SIZE_MAX, large);
+    return end.stream.write(parts, 0);
   }
   /// Puts up to `most` bytes on this end's wire; how many.
   size_t send(int side, size_t most) {
