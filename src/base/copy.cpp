@@ -118,7 +118,7 @@ std::atomic<unsigned>& loopBits() {
 
 /// The nearest of kCopyFootprints, in proportion.
 size_t classOf(size_t touchedBytes) {
-  // Squares of the means of neighbours, by which no root has to be taken: a * b.
+  // A neighbour is nearer from the geometric mean of both on; its square, a * b, needs no root.
   size_t at = 0;
   const double square = static_cast<double>(touchedBytes) * static_cast<double>(touchedBytes);
   while (at + 1 < kCopyFootprints.size() &&

@@ -2,9 +2,8 @@
 // still.
 //
 // The system's memcpy of long copies may be `rep movsb`, which knows nothing of where the lines are.  On a Skylake Xeon
-// a loop that asks for the lines of both sides ahead took two thirds of its time in the second cache and beyond the
-// third, and more than its time between the two.  So the loop is a setting by the amount of memory, which calibration
-// measures.
+// a loop that asks for the lines of both sides ahead was faster in the second cache and beyond the third, and slower
+// between the two.  The loop therefore is a setting by the amount of memory, which calibration measures.
 //
 // A plain store of a line that is not in the cache first reads it, and what it brings in pushes out what will be needed
 // again, so a large output can be written faster by non-temporal stores.  From which size on, and whether at all,

@@ -27,7 +27,8 @@ double bestUs(int tries, F call) {
   return std::max(best, 1e-3);
 }
 
-/// What one more operand costs: sums instead of copies of what comes in messages, and so is near in any case.
+/// Time of one more operand, in microseconds: that of a sum with a message less that of a copy of it.  Messages are
+/// near memory in any case.
 double operandUs(int tries, std::span<std::byte> to, const std::byte* operand, const std::byte* message) {
   constexpr size_t kMessage = 128 * 1024;
   const Reduction sum = {.dtype = tuttiFloat32, .op = tuttiSum};
@@ -58,7 +59,7 @@ void measureCopies(const std::byte* from, std::byte* to, size_t bytes, Calibrati
   double least = 0;
   for (size_t i = 0; i < kCacheFootprints.size(); ++i) {
     const double here = std::log(copyGBpsOn(kCacheFootprints[i], from, to) / into->copyGBps);
-    // Where caches make no difference, nothing is far before all is.
+    // Memory that slows nothing down counts as near up to the largest footprint.
     if (slowing < -0.05) least = std::clamp(here / slowing, least, 1.0);
     into->caches[i] = least;
   }

@@ -133,7 +133,7 @@ TEST_CASE("no damage to a text makes it anything but refused or in range") {
   }
 }
 
-TEST_CASE("a file of version 8 is read, and printed as it was") {
+TEST_CASE("a file of version 9 is read, and printed as it was") {
   const std::string text =
       "tutti-calibration 9\n"
       "cpu Test CPU @ 2.50GHz\ncores 4\nhost testhost\n"
