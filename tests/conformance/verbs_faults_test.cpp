@@ -439,26 +439,6 @@ TEST_CASE("pieces may come in any order and again, and count once") {
   CHECK((verbs::lostRailWord(3, 13, 77) & verbs::kCounterBits) == 77);
 }
 
-TEST_CASE("a message that nothing tells of counts once, and before those that were told of earlier") {
-  using Told = verbs::Arrivals::Told;
-  using Whole = verbs::Arrivals::Whole;
-  const uint32_t slots = GENERATE(4U, 5U);
-  CAPTURE(slots);
-  verbs::Arrivals arrivals(slots);
-  for (uint32_t round = 0; round < 3 * slots; ++round) {
-    const uint32_t number = 2 * round + 1;
-    CHECK(arrivals.tell(number + 1, 0) == Told::New);
-    CHECK_FALSE(arrivals.hasHeader());
-    CHECK(arrivals.countSilent());
-    CHECK(arrivals.complete() == number);
-    CHECK_FALSE(arrivals.countSilent());  // it has been told of
-    CHECK(arrivals.tell(number, 0) == Told::Again);
-    REQUIRE(arrivals.hasHeader());
-    CHECK(arrivals.countIfWhole(1) == Whole::Yes);
-    CHECK(arrivals.complete() == number + 1);
-  }
-}
-
 TEST_CASE("a message does not count with pieces that are not its own, nor with none") {
   using Whole = verbs::Arrivals::Whole;
   for (const uint32_t pieces : {0U, 65U, 0xffffU}) {

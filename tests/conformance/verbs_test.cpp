@@ -399,10 +399,9 @@ TEST_CASE("what a look at one endpoint finds for another ends the sleep that fol
 
 TEST_CASE("small messages to a rank that waits awake complete nothing there, until it sleeps") {
   NEEDS_DEVICE();
-  const size_t bytes = GENERATE(size_t{0}, size_t{1}, size_t{1021}, verbs::kMostCheckedBytes);
-  const size_t slots = GENERATE(size_t{4}, size_t{5});
-  CAPTURE(bytes, slots);
-  Two two({.slots = slots}, {.slots = slots});
+  const size_t bytes = GENERATE(size_t{1}, size_t{1024}, verbs::kMostCheckedBytes);
+  CAPTURE(bytes);
+  Two two({}, {});
   Result<Pair> pair = connectBoth(two.transports, 0);
   REQUIRE(pair.ok());
   Endpoint &here = pair->first(), &there = pair->second();

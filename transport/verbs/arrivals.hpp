@@ -2,7 +2,6 @@
 // was lost.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -23,24 +22,18 @@ class Arrivals {
     Yes,
     Odd,  // it cannot be of so many pieces, or one came that it is not made of
   };
-  explicit Arrivals(uint32_t slots) : pieces_(slots), mask_(std::has_single_bit(slots) ? slots - 1 : 0) {}
+  explicit Arrivals(uint32_t slots) : pieces_(slots) {}
 
   /// Piece `piece`, below kMostPieces, of the message whose number, from 1 on, has these low bits.
   Told tell(uint32_t low, uint32_t piece) {
     const uint32_t ahead = (low - static_cast<uint32_t>(complete_)) & kCounterBits;
     if (ahead == 0 || ahead > kCounterBits / 2) return Told::Again;
     if (ahead > pieces_.size()) return Told::Odd;
-    uint64_t& known = pieces_[index(complete_ + ahead - 1)];
+    uint64_t& known = pieces_[(complete_ + ahead - 1) % pieces_.size()];
     const uint64_t bit = uint64_t{1} << piece;
     if ((known & bit) != 0) return Told::Again;
     known |= bit;
     return Told::New;
-  }
-  /// The next message, whole, of which nothing has been told.  False: something has.
-  bool countSilent() {
-    if (next() != 0) return false;
-    ++complete_;
-    return true;
   }
   /// Messages that are complete.
   uint64_t complete() const { return complete_; }
@@ -52,15 +45,13 @@ class Arrivals {
     const uint64_t all = ~uint64_t{0} >> (64 - pieces);
     if ((next() & ~all) != 0) return Whole::Odd;
     if (next() != all) return Whole::No;
-    pieces_[index(complete_++)] = 0;
+    pieces_[complete_++ % pieces_.size()] = 0;
     return Whole::Yes;
   }
 
  private:
-  size_t index(uint64_t message) const { return mask_ != 0 ? message & mask_ : message % pieces_.size(); }
-  uint64_t next() const { return pieces_[index(complete_)]; }
+  uint64_t next() const { return pieces_[complete_ % pieces_.size()]; }
   std::vector<uint64_t> pieces_;  // by slot, a bit each
-  const uint64_t mask_;           // 0: the number of slots is no power of 2
   uint64_t complete_ = 0;
 };
 

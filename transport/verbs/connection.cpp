@@ -47,8 +47,7 @@ Connection::Connection(int peer, std::shared_ptr<Completions> completions, Fd st
       arrivals_(slots),
       bareWords_(slots),
       sentBySlot_(slots),
-      fetches_(slots),
-      slotMask_(std::has_single_bit(slots) ? slots - 1 : 0) {
+      fetches_(slots) {
   card_.slots = slots;
 }
 
@@ -124,10 +123,10 @@ Status Connection::connect(const ConnectionCard& theirs, const Options& options)
 }
 
 size_t Connection::stride() const { return (kHeaderBytes + slotBytes() + 63) / 64 * 64; }
-std::byte* Connection::slot(uint64_t message) const { return memory_->base() + index(message) * stride(); }
+std::byte* Connection::slot(uint64_t message) const { return memory_->base() + message % slots() * stride(); }
 std::byte* Connection::staged(uint64_t message) const { return slot(message) + slots() * stride(); }
 QueuePair::Place Connection::place(uint64_t message, uint32_t rail) const {
-  return {theirs_.memory + index(message) * stride(), theirs_.rail[rail].memoryKey};
+  return {theirs_.memory + message % slots() * stride(), theirs_.rail[rail].memoryKey};
 }
 
 bool Connection::hasRoom() const {
@@ -207,7 +206,7 @@ void Connection::came(uint32_t word) {
     return fail(
         remoteError(ErrorCode::Malformed, "rank ", peer_, " over verbs: a message is missing, or has come twice"));
   }
-  if (bare && told == Arrivals::Told::New) bareWords_[index(nearest(word & kCounterBits, confirmed()) - 1)] = word;
+  if (bare && told == Arrivals::Told::New) bareWords_[(nearest(word & kCounterBits, confirmed()) - 1) % slots()] = word;
   while (confirm()) {
   }
 }
@@ -215,7 +214,7 @@ void Connection::came(uint32_t word) {
 bool Connection::confirm() {
   const uint64_t message = confirmed();
   if (!arrivals_.hasHeader()) return false;
-  const uint32_t bare = std::exchange(bareWords_[index(message)], 0);
+  const uint32_t bare = std::exchange(bareWords_[message % slots()], 0);
   if (bare != 0 && message == arrived_) keepHeader(message, bareHeader(lastArrived_, bare));
   const Arrivals::Whole whole = arrivals_.countIfWhole(header(message).pieces);
   if (whole == Arrivals::Whole::Odd)
@@ -249,40 +248,18 @@ void Connection::keepHeader(uint64_t message, const Header& header) {
 }
 
 // The slot still has the message before, parts of both, or the next one.
-const Header* Connection::nextInSlot() {
+bool Connection::isInSlot() {
+  if (!isFoundInSlot(0)) return false;
   auto& there = const_cast<Header&>(header(arrived_));
   const uint32_t number = std::atomic_ref(there.number).load(std::memory_order_acquire);
-  return isFoundInSlot(0) && number == static_cast<uint32_t>(arrived_ + 1) && there.pieces == 1 ? &there : nullptr;
-}
-
-bool Connection::isInSlot() {
-  if (nextInSlot() == nullptr) return false;
-  const Header seen = header(arrived_);
+  if (number != static_cast<uint32_t>(arrived_ + 1) || there.pieces != 1) return false;
+  const Header seen = there;
   const size_t bytes = payloadBytes(seen);
   if (!isFoundInSlot(bytes) || bytes > slotBytes() || checkOf(seen, payload(arrived_), bytes) != seen.check)
     return false;
-  noteInSlot(seen);
+  note(seen);
+  if (seen.silent != 0) came(pieceWord(arrived_, 0));
   return true;
-}
-
-bool Connection::takeFromSlot(uint64_t message, std::byte* into, size_t bytes, const Fingerprint& call) {
-  const Header* const there =
-      message == arrived_ && isFoundInSlot(bytes) && bytes <= slotBytes() ? nextInSlot() : nullptr;
-  if (there == nullptr) return false;
-  const Header seen = *there;
-  const bool expected = seen.lent == 0 && seen.bytes == bytes && seen.call == call;
-  if (!expected || checkOfCopied(seen, payload(message), bytes, into) != seen.check) return false;
-  noteInSlot(seen);
-  return true;
-}
-
-// Nothing completes for a silent message.
-void Connection::noteInSlot(const Header& header) {
-  note(header);
-  if (header.silent == 0) return;
-  if (confirmed() + 1 != arrived_ || !arrivals_.countSilent()) return came(pieceWord(arrived_, 0));
-  while (arrivals_.hasHeader() && confirm()) {
-  }
 }
 
 /// With one rail, as what goes by several may have to be sent again.
@@ -316,7 +293,7 @@ Status Connection::lend(uint64_t message, const std::byte* data, size_t bytes, c
 // and for a peer that may read them there.
 Status Connection::put(uint64_t message, Header header, const std::byte* data, size_t bytes) {
   const uint64_t free = releasable();
-  Sent& sent = sentBySlot_[index(message)];
+  Sent& sent = sentBySlot_[message % slots()];
   sent = {kHeaderBytes + bytes, spread(message, kHeaderBytes + bytes)};
   header.pieces = static_cast<uint8_t>(sent.over.count);
   header.released = static_cast<uint32_t>(free) & kCounterBits;
@@ -364,7 +341,7 @@ void Connection::tellOfSleep() {
 }
 
 void Connection::putPiece(uint64_t message, uint32_t piece) {
-  const Sent& sent = sentBySlot_[index(message)];
+  const Sent& sent = sentBySlot_[message % slots()];
   const auto [first, count] = sent.over;
   const bool silent = count == 1 && reinterpret_cast<const Header*>(staged(message))->silent != 0;
   putBytes(message, pair(first + piece), beginOf(piece, count, sent.bytes), beginOf(piece + 1, count, sent.bytes),
@@ -373,7 +350,7 @@ void Connection::putPiece(uint64_t message, uint32_t piece) {
 
 // Its header is staged as well: it goes along if the message has to be sent again.
 void Connection::putBare(uint64_t message, uint32_t word) {
-  const Sent& sent = sentBySlot_[index(message)];
+  const Sent& sent = sentBySlot_[message % slots()];
   putBytes(message, pair(sent.over.first), kHeaderBytes, sent.bytes, word);
 }
 
@@ -381,7 +358,7 @@ void Connection::putBytes(uint64_t message, QueuePair& by, size_t begin, size_t 
   const QueuePair::Piece part{staged(message) + begin, end - begin, memory_->keys().local[by.rail()]};
   QueuePair::Place to = place(message, by.rail());
   to.address += begin;
-  sentBySlot_[index(message)].rails |= 1U << by.rail();
+  sentBySlot_[message % slots()].rails |= 1U << by.rail();
   const Status status = by.write({&part, 1}, to, word);
   if (!status.ok()) failed(by.rail(), status.message());
 }
@@ -403,18 +380,18 @@ Status Connection::fetchStaged(uint64_t message, size_t bytes, std::byte* into, 
 Status Connection::read(uint64_t message, Fetch fetch) {
   const Spread over = fetch.over = spread(message, fetch.bytes);
   fetch.underWay = over.count;
-  fetches_[index(message)] = fetch;
+  fetches_[message % slots()] = fetch;
   for (uint32_t piece = 0; piece < over.count; ++piece) readPiece(message, piece);
   return trouble_;
 }
 
 void Connection::readPiece(uint64_t message, uint32_t piece) {
-  const Fetch& fetch = fetches_[index(message)];
+  const Fetch& fetch = fetches_[message % slots()];
   QueuePair& by = pair(fetch.over.first + piece);
   const size_t begin = beginOf(piece, fetch.over.count, fetch.bytes);
   const QueuePair::Piece part{fetch.into + begin, beginOf(piece + 1, fetch.over.count, fetch.bytes) - begin,
                               fetch.keys.local[by.rail()]};
-  const auto mark = static_cast<uint32_t>(index(message) + piece * slots());
+  const auto mark = static_cast<uint32_t>(message % slots() + piece * slots());
   const Status status = by.read(part, {fetch.from.address + begin, fetch.from.keys[by.rail()]}, mark);
   if (status.ok()) return;
   failed(by.rail(), status.message());

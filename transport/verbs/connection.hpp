@@ -85,9 +85,6 @@ class Connection final : private QueuePair::Owner {
   /// Whether this message has come, all before it being known to.  Finds small ones by a look at their slot, sooner and
   /// for less than by what completes.
   bool has(uint64_t message) { return message < arrived_ || (message == arrived_ && isInSlot()); }
-  /// The same of a small message of this call that was copied, and copies it: what is read once is checked and copied.
-  /// False: not yet, or has() may tell of it; of `into` anything may have been written.
-  bool takeFromSlot(uint64_t message, std::byte* into, size_t bytes, const Fingerprint& call);
   /// Whether the next message, of so many bytes, is found in its slot, whatever completes.
   bool isFoundInSlot(size_t bytes) const { return bytes <= kMostCheckedBytes && slots() >= kLeastSlotsToLookAt; }
   /// Whether a message of so many bytes may come bare, so that only what completes tells of it.
@@ -125,8 +122,6 @@ class Connection final : private QueuePair::Owner {
   static size_t beginOf(uint32_t piece, uint32_t pieces, size_t bytes);
   QueuePair& pair(uint64_t number) { return *pairs_[number % pairs_.size()]; }
   size_t stride() const;
-  /// Of the message's slot.  Several times for each message, so without a division where that can be.
-  size_t index(uint64_t message) const { return slotMask_ != 0 ? message & slotMask_ : message % slots(); }
   std::byte* slot(uint64_t message) const;
   std::byte* staged(uint64_t message) const;
   QueuePair::Place place(uint64_t message, uint32_t rail) const;
@@ -146,9 +141,7 @@ class Connection final : private QueuePair::Owner {
     uint32_t underWay = 0;  // reads
   };
   Status read(uint64_t message, Fetch fetch);
-  const Header* nextInSlot();
   bool isInSlot();
-  void noteInSlot(const Header& header);
   bool confirm();
   void note(const Header& header);
   void keepHeader(uint64_t message, const Header& header);
@@ -227,7 +220,6 @@ class Connection final : private QueuePair::Owner {
   Header lastSent_, lastArrived_;
   std::vector<Sent> sentBySlot_;
   std::vector<Fetch> fetches_;  // by slot
-  const uint64_t slotMask_;     // 0: the number of slots is no power of 2
   Status trouble_;
   uint64_t sent_ = 0;
   uint64_t released_ = 0;  // by the peer

@@ -224,11 +224,6 @@ void VerbsEndpoint::release() {
 }
 
 Result<bool> VerbsEndpoint::receive(std::byte* dst, const Expect& expect) {
-  const uint64_t next = taken_.load(std::memory_order_relaxed);
-  if (failure_.ok() && posted_.empty() && connection_->takeFromSlot(next, dst, expect.bytes, expect.call)) {
-    taken(false);
-    return true;
-  }
   TUTTI_ASSIGN(const std::byte* message, peek(expect));
   if (message == nullptr) return false;
   if (expect.bytes > 0) std::memcpy(dst, message, expect.bytes);

@@ -96,7 +96,7 @@ void Connection::lose(uint32_t rail) {
 // Both ends have ended their queue pairs: nothing more comes by the rail.
 void Connection::sendAgain(uint32_t rail) {
   for (uint64_t message = std::max(released_, peerHas_[rail]); message < sent_; ++message) {
-    Sent& sent = sentBySlot_[index(message)];
+    Sent& sent = sentBySlot_[message % slots()];
     if ((sent.rails & 1U << rail) == 0) continue;
     sent.rails = 0;
     for (uint32_t piece = 0; piece < sent.over.count; ++piece) again_.push_back({message, piece, false});
