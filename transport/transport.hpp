@@ -97,6 +97,13 @@ class Endpoint {
   /// From how many bytes on a message in any memory is offered, as both ends know: it need not be cut into slots.
   virtual size_t leastWholeBytes() const { return SIZE_MAX; }
 
+  /// Messages from here on carry `beganNs` (nowNs() when their send was called; 0: none), and the receiver says what
+  /// they took.  A receiver of this host, which has the same clock; of those that cannot tell, nothing comes.
+  virtual void timeSends(int64_t /*beganNs*/) {}
+  /// The nanoseconds from when both ends were in the last timed message to when the receiver had all of it.  None: it
+  /// has not said so yet, or does not.
+  virtual std::optional<int64_t> timedNs() const { return std::nullopt; }
+
   /// Whether nothing that was sent needs further calls of this rank to leave: else Transport::progress() is to be
   /// called until it says so, also after the call that sent it.
   virtual bool hasLeft() const { return true; }

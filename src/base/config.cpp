@@ -32,7 +32,8 @@ constexpr Variable kVariables[] = {
      "a call that TUTTI_ALGO, TUTTI_PROTO or TUTTI_NCHANNELS does not fit: 1: it is refused, with the reason and with "
      "what would fit; 0: the planner chooses, and rank 0 warns once of each reason"},
     {"TUTTI_LEARN", Integer, "1", "",
-     "whether a communicator on the host tries a few ways for each kind of call that it makes often, and takes the "
+     "whether a communicator on the host tries a few ways for each kind of call or send that it makes often, and takes "
+     "the "
      "fastest from then on; trying costs at most about a twentieth of the calls' time; 0: no; 1: ways that give the "
      "same bits, which later jobs take at once; 2: also ways that add floating-point numbers in another order"},
     {"TUTTI_JOIN", Text, "", "",

@@ -15,6 +15,7 @@
 #include "src/comm/learning.hpp"
 #include "src/comm/plans.hpp"
 #include "src/comm/schedules.hpp"
+#include "src/comm/send_learning.hpp"
 #include "src/comm/settings.hpp"
 #include "src/plan/estimates.hpp"
 #include "src/plan/fit.hpp"
@@ -88,6 +89,8 @@ class CallPlanner {
   Result<std::shared_ptr<const PlanEntry>> plan(const Call& call, bool resident = false, uint8_t way = 0);
   /// What calls teach; null: nothing.
   Learning* learning() { return learning_.get(); }
+  /// The same of sends.  By the thread that uses the endpoints.
+  SendLearning& sends() { return sendLearning_; }
   /// The ways to try for calls of this kind, at most Trials::kMostWays, the planner's choice first; the same on all
   /// ranks.
   Result<std::vector<TriedWay>> waysOf(const Call& call);
@@ -101,6 +104,9 @@ class CallPlanner {
   bool pulls() const;
   /// Whether a send of `bytes` lends memory that the peer has not mapped.
   bool lends(int peer, size_t bytes) const;
+  /// What finds out whether to lend instead; null where there is no choice, or nothing is to be learned.  Only with the
+  /// turn.  Lives as long as this.
+  SendProtocolChooser* sendChooser(int peer, size_t bytes, bool inGroup);
   /// The most bytes of one message of a send or receive that is cut; the same on both ends.
   size_t sliceBytesTo(int peer) const;
   /// What plan() would choose, without making it; of v forms by largestBlock().  Any thread.
@@ -126,6 +132,7 @@ class CallPlanner {
   Result<Choice> chooseWay(const Call& call, const TriedWay& way);
   Result<std::optional<uint64_t>> roundingOfWay(const Call& call, const TriedWay& way);
   std::optional<TunedWay> worthKeeping(const Call& call, const Learning::Kind& kind) const;
+  std::vector<TunedSend> sendsWorthKeeping();
   CallEstimate estimateMessage(int peer, size_t bytes) const;
   MessageCost messageTo(const LinkProfile& link, size_t bytes) const;
   size_t ranksOnHost() const;
@@ -156,6 +163,7 @@ class CallPlanner {
   ForeignPlans foreignPlans_;
   std::unique_ptr<Advice> advice_;      // null: no plugin
   std::unique_ptr<Learning> learning_;  // null: nothing is learned
+  SendLearning sendLearning_;
   PlanCache plans_;
   KnownCalls known_;  // point into plans_
   std::list<Making> making_;

@@ -1,5 +1,8 @@
 #include "src/comm/learning.hpp"
 
+#include <cmath>
+
+#include "src/cost/kept_text.hpp"
 #include "src/device/host/host_memory.hpp"
 
 namespace tutti {
@@ -26,6 +29,8 @@ std::string describe(const TriedWay& way) {
   if (way.algorithm == nullptr) return "a plan of its own";
   return cat(way.algorithm->name, ", ", protocolName(way.protocol), way.joined ? ", chunks joined" : "");
 }
+
+std::string usText(uint64_t ns) { return number(std::round(static_cast<double>(ns) / 10) / 100); }
 
 Learning::Key Learning::keyOf(const Call& call) {
   if (call.collective == Collective::Barrier) return {call.collective, tuttiInt8, tuttiSum, 0, 0};

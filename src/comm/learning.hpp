@@ -33,6 +33,8 @@ struct TriedWay {
 bool isMapped(const void* send, const void* recv);
 /// "twoshot, slots".
 std::string describe(const TriedWay& way);
+/// Microseconds, to a hundredth.
+std::string usText(uint64_t ns);
 
 /// One thread at a time, but for taken().
 class Learning {

@@ -303,6 +303,13 @@ bool CallPlanner::lends(int peer, size_t bytes) const {
   return link.lends() && messageTo(link, bytes).protocol == Protocol::Direct;
 }
 
+SendProtocolChooser* CallPlanner::sendChooser(int peer, size_t bytes, bool inGroup) {
+  const bool twoProtocols = bytes >= kLeastPulledBytes && !comm_.layout().anyCuda() && !state_.overrides.protocol &&
+                            peer != comm_.rank() && comm_.links().linkTo(peer).lends();
+  if (learning_ == nullptr || !twoProtocols) return nullptr;
+  return sendLearning_.kindOf({peer, bytes, inGroup}, [&] { return lends(peer, bytes); });
+}
+
 // What the sender lends is read in one go, and what it does not goes in pieces of a slot.
 size_t CallPlanner::sliceBytesTo(int peer) const {
   if (peer == comm_.rank()) return comm_.layout().selfSliceBytes;

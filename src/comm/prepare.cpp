@@ -231,6 +231,7 @@ void Batch::preparePointToPoint(const Call& call, Endpoint* endpoint) {
   op.sliceBytes = whole ? op.bytes : comm_.planner().sliceBytesTo(call.root);
   op.lendsAny = isSend && op.bytes >= kLeastPulledBytes && comm_.planner().lends(call.root, op.bytes);
   op.posts = comm_.executor().posting(call.root) != Posting::Nothing;
+  if (isSend && !op.posts) op.chooser = comm_.planner().sendChooser(call.root, op.bytes, calls_.size() > 1);
   comm_.use(isSend ? call.sendbuff : call.recvbuff, op.bytes);
   op.call = fingerprintOf(call, 0);
   const CallRecord record = recordOf(call, nullptr);

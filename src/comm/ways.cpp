@@ -16,6 +16,8 @@ namespace {
 // The fastest way, or one within 10 % of it, was among the five that cost least by the planner's figures, and cost at
 // most twice the least, in 95 of 96 cells on 2, 4 and 8 ranks of two cores (perf/results/learning-2core-vm.txt).
 constexpr double kMostCost = 2;
+// A way that is kept for later jobs takes at most this part of the time of what is planned.
+constexpr double kClearly = 0.95;
 /// It takes too long to see how a way rounds among more ranks.
 constexpr int kMostRanksForBits = 32;
 
@@ -118,7 +120,6 @@ Result<std::vector<TriedWay>> CallPlanner::waysOf(const Call& call) {
 /// of exact sums do not tell floating-point sums, which would get other bits in the next job.  Memory that peers map
 /// does not tell how other memory fares.
 std::optional<TunedWay> CallPlanner::worthKeeping(const Call& call, const Learning::Kind& kind) const {
-  constexpr double kClearly = 0.95;
   const uint8_t at = kind.trials.taken();
   const TriedWay& way = kind.ways[at];
   const bool exactSum = callReduces(call) && !isFloatingSum(call);
@@ -142,12 +143,27 @@ std::optional<TunedWay> CallPlanner::worthKeeping(const Call& call, const Learni
   return isKept ? std::optional(found) : std::nullopt;
 }
 
+/// By the rules of worthKeeping(), of sends that go alone.
+std::vector<TunedSend> CallPlanner::sendsWorthKeeping() {
+  std::vector<TunedSend> kept;
+  for (const LearnedSend& found : sendLearning_.takeFound()) {
+    const bool faster =
+        !found.planned && static_cast<double>(found.ns) < kClearly * static_cast<double>(found.plannedNs);
+    if (found.key.inGroup || found.ns == 0 || !(faster || keepsSend(state_.tuning, *state_.ranks, found.key.bytes)))
+      continue;
+    kept.push_back(
+        {found.key.bytes, found.lends ? Protocol::Direct : Protocol::Slots, static_cast<double>(found.ns) * 1e-3});
+  }
+  return kept;
+}
+
 void CallPlanner::keepLearned() {
   if (learning_ == nullptr || comm_.rank() != 0 || !state_.ranks) return;
   const std::vector<TunedWay> ways = learning_->takeKept();
-  if (ways.empty()) return;
+  const std::vector<TunedSend> sends = sendsWorthKeeping();
+  if (ways.empty() && sends.empty()) return;
   const MachineIdentity machine = thisMachine();
-  const Status status = ::tutti::keepLearned(machine, *state_.ranks, ways);
+  const Status status = ::tutti::keepLearned(machine, *state_.ranks, ways, sends);
   if (!status.ok()) TUTTI_INFO("plan", "what calls taught is not kept: ", status.text());
 }
 
@@ -160,7 +176,7 @@ void CallPlanner::tellLearned(const Call& call, const Learning::Kind& kind) {
   for (size_t i = 0; i < kind.ways.size(); ++i) {
     const uint64_t ns = kind.trials.nsOf(static_cast<uint8_t>(i));
     if (ns == Trials::kNoTime) continue;
-    times += cat(times.empty() ? "" : "; ", describe(kind.ways[i]), " ", number(static_cast<double>(ns) * 1e-3), " us");
+    times += cat(times.empty() ? "" : "; ", describe(kind.ways[i]), " ", usText(ns), " us");
   }
   const std::string text = cat(callName(call), " of ", formatBytes(call.count * dataTypeBytes(call.dtype)), ": takes ",
                                describe(kind.ways[kind.trials.taken()]), " from now on; measured: ", times);

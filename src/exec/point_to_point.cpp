@@ -55,11 +55,12 @@ void PointToPointRun::waitsIn(const PointToPointOp& op) {
 
 Result<bool> PointToPointRun::advance(State* state) {
   const PointToPointOp& op = state->op;
+  if (op.chooser != nullptr) choose(state);
   while (state->moved < op.bytes) {
     const size_t bytes = std::min(op.sliceBytes, op.bytes - state->moved);
     bool gone = false;
     if (op.isSend) {
-      TUTTI_ASSIGN(gone, sendSlice(state, bytes));
+      TUTTI_ASSIGN(gone, state->beganNs != 0 ? sendTimed(state, bytes) : sendSlice(state, bytes));
     } else {
       TUTTI_ASSIGN(gone, op.endpoint->receive(op.dst + state->moved, {bytes, op.call, 2 * op.bytes}));
     }
@@ -89,6 +90,21 @@ Result<bool> PointToPointRun::advancePosted(size_t index) {
     if (!done) return false;
   }
   return state->moved == op.bytes;
+}
+
+/// Once, when the send begins.
+void PointToPointRun::choose(State* state) {
+  const SendProtocolChooser::Choice choice = state->op.chooser->choose(*state->op.endpoint, state->op.source);
+  state->op.chooser = nullptr;
+  state->op.lendsAny = choice.lends;
+  state->beganNs = choice.beganNs;
+}
+
+Result<bool> PointToPointRun::sendTimed(State* state, size_t bytes) {
+  state->op.endpoint->timeSends(state->beganNs);
+  Result<bool> gone = sendSlice(state, bytes);
+  state->op.endpoint->timeSends(0);
+  return gone;
 }
 
 Result<bool> PointToPointRun::sendSlice(State* state, size_t bytes) {

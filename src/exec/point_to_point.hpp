@@ -10,6 +10,18 @@
 
 namespace tutti {
 
+/// Which protocol the sends of one kind go by, to find the faster one.
+class SendProtocolChooser {
+ public:
+  struct Choice {
+    bool lends = false;
+    int64_t beganNs = 0;  // for Endpoint::timeSends()
+  };
+  virtual ~SendProtocolChooser() = default;
+  /// For a send from `data` by `endpoint`, which begins now.  By the thread that uses the endpoint.
+  virtual Choice choose(const Endpoint& endpoint, const std::byte* data) = 0;
+};
+
 struct PointToPointOp {
   Endpoint* endpoint = nullptr;
   int peer = 0;
@@ -21,6 +33,7 @@ struct PointToPointOp {
   /// Whether to lend memory that the receiver can read but has not mapped, and from how many bytes on memory that it
   /// has mapped.
   bool lendsAny = true;
+  SendProtocolChooser* chooser = nullptr;  // of a send: says lendsAny when it begins; null: lendsAny stays
   size_t leastMappedBytes = kLeastMappedBytes;
   bool posts = false;  // messages are posted ahead (LinkProfile::mostRequests), from memory that the endpoint takes
   Fingerprint call;
@@ -41,7 +54,7 @@ class PointToPointRun : public Task {
   bool isDone(size_t index) const { return ops_[index].done; }
   PointToPointOp& op(size_t index) { return ops_[index].op; }
   void add(const PointToPointOp& op) {
-    ops_.push_back({op, 0, 0, 0, false});
+    ops_.push_back({op, 0, 0, 0, 0, false});
     if (op.posts) [[unlikely]]
       ops_.back().op.posts = op.endpoint->takes(op.isSend ? op.source : op.dst, op.bytes);
   }
@@ -61,11 +74,14 @@ class PointToPointRun : public Task {
     PointToPointOp op;
     size_t moved;     // bytes that are gone, have come, or are posted
     Request request;  // of the direct message on its way, 0 if none
+    int64_t beganNs;  // of a send that is timed, else 0
     size_t tested;    // of those that are posted, how many are done
     bool done;
   };
   Result<bool> advance(State* state);
-  Result<bool> sendSlice(State* state, size_t bytes);
+  static void choose(State* state);
+  static Result<bool> sendSlice(State* state, size_t bytes);
+  static Result<bool> sendTimed(State* state, size_t bytes);
   Result<bool> advancePosted(size_t index);
   bool blockedByEarlier(size_t index) const;
 

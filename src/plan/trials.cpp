@@ -30,10 +30,11 @@ uint64_t medianOf(std::vector<uint64_t> values) {
 
 /// Comparing times takes all ranks a call of their own, and the first time its plan: at most about half of what the
 /// plans of all ways take.
-Trials::Trials(const Prices& prices) : planNs_(prices.planNs) {
+Trials::Trials(const Prices& prices) : planNs_(prices.planNs), untouched_(prices.untouched) {
   const double enough = static_cast<double>(prices.planNs) / 2 / (kPrice * std::max(prices.callNs, 1.0));
   firstCalls_ =
       static_cast<int64_t>(std::clamp(enough, static_cast<double>(kFirstCalls), static_cast<double>(kMostFirstCalls)));
+  firstCalls_ = std::max<int64_t>(firstCalls_, untouched_ + round_.timed);
   left_ = firstCalls_;
   round_.untimed = static_cast<int>(firstCalls_) - round_.timed;
 }
@@ -64,7 +65,8 @@ void Trials::takeTurns(Phase phase, int turns) {
   phase_ = phase;
   const auto inTime = static_cast<int>(kBlockNs / std::max<uint64_t>(ways_[taken_].ns, 1));
   const int timed = ways_[taken_].ns == kNoTime ? kLeastTimed : std::clamp(inTime, kLeastTimed, kMostTimed);
-  round_ = {turns, std::max(kLeastTimed, timed / 4), timed};
+  const int untouched = phase == Phase::RoundOne ? untouched_ : 0;
+  round_ = {turns, std::max({kLeastTimed, timed / 4, untouched}), timed};
   for (Way& way : ways_) way.blocks = {};
   next_ = 0;
   approach();

@@ -40,6 +40,7 @@ class Trials {
   struct Prices {
     int64_t planNs = 0;   // of making the plans of all ways, on every rank
     double callNs = 1e9;  // of a call, as it is expected
+    int untouched = 0;    // calls until a way's links have used all their memory once
   };
   Trials() : Trials(Prices{}) {}
   explicit Trials(const Prices& prices);
@@ -79,6 +80,8 @@ class Trials {
 
   /// Whether the fastest has been found (and may be looked for again).
   bool settled() const { return phase_ == Phase::Settled || phase_ == Phase::Looking; }
+  /// How many ways there are; 1 before offer().
+  int nWays() const { return nWays_; }
   /// What was found, the fastest so far before.
   uint8_t taken() const { return taken_; }
   /// Whether all ranks' calls were in memory that nobody maps, as far as they were timed.
@@ -125,6 +128,7 @@ class Trials {
   void rest(uint8_t taken);
 
   int64_t planNs_;
+  int untouched_;
   Phase phase_ = Phase::First;
   bool inPause_ = false;  // before a block
   bool inPlainMemory_ = true;

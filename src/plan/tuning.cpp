@@ -51,15 +51,26 @@ bool parseWay(std::string_view rest, Tuning* into, std::vector<TunedWay> Tuning:
   return true;
 }
 
-bool parseSend(std::string_view rest, Tuning* into) {
+/// sends: of the last set, those that the line adds to.
+bool parseSend(std::string_view rest, Tuning* into, std::vector<TunedSend> Tuning::Set::*sends) {
   const std::vector<std::string> words = split(rest, ' ');
   TunedSend send;
   if (into->sets.empty() || words.size() != 3 || !parseNumber(words[0], size_t{1}, SIZE_MAX, &send.bytes) ||
       !parseProtocol(words[1], &send.protocol) || !parseNumber(words[2], 1e-6, 1e12, &send.us)) {
     return false;
   }
-  into->sets.back().sends.push_back(send);
+  (into->sets.back().*sends).push_back(send);
   return true;
+}
+
+bool parseLearned(std::string_view rest, Tuning* into) {
+  constexpr std::string_view kSend = "send ";
+  if (rest.starts_with(kSend)) return parseSend(rest.substr(kSend.size()), into, &Tuning::Set::learnedSends);
+  return parseWay(rest, into, &Tuning::Set::learned);
+}
+
+std::string sendText(const TunedSend& send) {
+  return cat("send ", send.bytes, " ", protocolName(send.protocol), " ", number(send.us));
 }
 
 std::string wayText(const TunedWay& way) {
@@ -100,13 +111,14 @@ std::optional<Figure> nearest(const std::vector<Figure>& figures, size_t bytes, 
 /// A job learns of the sizes that it uses, which say little of others.
 constexpr double kAboutThisSize = 1.25;
 
-/// The learned way whose size is the nearest, within kAboutThisSize.
-std::optional<TunedWay> learnedFor(const std::vector<TunedWay>& learned, Collective collective, size_t bytes) {
-  const auto apart = [&](const TunedWay& way) { return std::abs(logOf(way.bytes) - logOf(bytes)); };
-  const TunedWay* nearest = nullptr;
-  for (const TunedWay& way : learned) {
-    if (way.collective != collective || way.bytes == 0 || apart(way) > std::log(kAboutThisSize)) continue;
-    if (nearest == nullptr || apart(way) < apart(*nearest)) nearest = &way;
+/// The learned figure whose size is the nearest, within kAboutThisSize, of those that `counts`.
+template <class Figure, class Counts>
+std::optional<Figure> learnedFor(const std::vector<Figure>& learned, size_t bytes, const Counts& counts) {
+  const auto apart = [&](const Figure& figure) { return std::abs(logOf(figure.bytes) - logOf(bytes)); };
+  const Figure* nearest = nullptr;
+  for (const Figure& figure : learned) {
+    if (figure.bytes == 0 || !counts(figure) || apart(figure) > std::log(kAboutThisSize)) continue;
+    if (nearest == nullptr || apart(figure) < apart(*nearest)) nearest = &figure;
   }
   return nearest == nullptr ? std::nullopt : std::optional(*nearest);
 }
@@ -131,16 +143,30 @@ void Tuning::put(Set set) {
   sets.push_back(std::move(set));
 }
 
-void Tuning::learn(const TunedRanks& ranks, const TunedWay& way) {
+Tuning::Set& Tuning::latest(const TunedRanks& ranks) {
   const auto found = setOf(*this, ranks);
-  Set set = found == sets.end() ? Set{ranks, {}, {}} : std::move(*found);
-  if (found != sets.end()) sets.erase(found);
-  std::erase_if(set.learned,
+  if (found != sets.end()) {
+    std::rotate(found, found + 1, sets.end());
+  } else {
+    if (sets.size() == kMostLearnedSets) sets.erase(sets.begin());
+    sets.push_back({ranks, {}, {}});
+  }
+  return sets.back();
+}
+
+void Tuning::learn(const TunedRanks& ranks, const TunedWay& way) {
+  std::vector<TunedWay>& learned = latest(ranks).learned;
+  std::erase_if(learned,
                 [&](const TunedWay& other) { return other.collective == way.collective && other.bytes == way.bytes; });
-  if (set.learned.size() == kMostLearned) set.learned.erase(set.learned.begin());
-  set.learned.push_back(way);
-  if (sets.size() == kMostLearnedSets) sets.erase(sets.begin());
-  sets.push_back(std::move(set));
+  if (learned.size() == kMostLearned) learned.erase(learned.begin());
+  learned.push_back(way);
+}
+
+void Tuning::learn(const TunedRanks& ranks, const TunedSend& send) {
+  std::vector<TunedSend>& learned = latest(ranks).learnedSends;
+  std::erase_if(learned, [&](const TunedSend& other) { return other.bytes == send.bytes; });
+  if (learned.size() == kMostLearned) learned.erase(learned.begin());
+  learned.push_back(send);
 }
 
 std::string toText(const Tuning& tuning) {
@@ -150,9 +176,8 @@ std::string toText(const Tuning& tuning) {
                linkText(set.ranks.inter), " ", number(set.ranks.perCore), "\n");
     for (const TunedWay& way : set.ways) out += cat("best ", wayText(way), "\n");
     for (const TunedWay& way : set.learned) out += cat("learned ", wayText(way), "\n");
-    for (const TunedSend& send : set.sends) {
-      out += cat("send ", send.bytes, " ", protocolName(send.protocol), " ", number(send.us), "\n");
-    }
+    for (const TunedSend& send : set.sends) out += sendText(send) + "\n";
+    for (const TunedSend& send : set.learnedSends) out += cat("learned ", sendText(send), "\n");
   }
   return out + "end\n";
 }
@@ -166,8 +191,8 @@ Result<Tuning> parseTuning(std::string_view text) {
         if (isOfMachine(key)) return parseMachineLine(key, rest, &tuning.machine);
         if (key == "ranks") return parseRanks(rest, &tuning);
         if (key == "best") return parseWay(rest, &tuning, &Tuning::Set::ways);
-        if (key == "learned") return parseWay(rest, &tuning, &Tuning::Set::learned);
-        return key == "send" && parseSend(rest, &tuning);
+        if (key == "learned") return parseLearned(rest, &tuning);
+        return key == "send" && parseSend(rest, &tuning, &Tuning::Set::sends);
       }));
   TUTTI_TRY(saysWhose(tuning.machine));
   return tuning;
@@ -179,14 +204,23 @@ std::optional<TunedWay> tunedFor(const Tuning& tuning, const PlanRequest& r) {
   if (!ranks || r.shape.uneven || bytes == 0) return std::nullopt;
   const auto set = setOf(tuning, *ranks);
   if (set == tuning.sets.end()) return std::nullopt;
-  if (auto learned = learnedFor(set->learned, r.shape.collective, bytes)) return learned;
-  return nearest(set->ways, bytes, [&](const TunedWay& way) { return way.collective == r.shape.collective; });
+  const auto counts = [&](const TunedWay& way) { return way.collective == r.shape.collective; };
+  if (auto learned = learnedFor(set->learned, bytes, counts)) return learned;
+  return nearest(set->ways, bytes, counts);
 }
 
 std::optional<TunedSend> tunedSend(const Tuning& tuning, const TunedRanks& ranks, size_t bytes) {
   const auto set = setOf(tuning, ranks);
   if (set == tuning.sets.end() || bytes == 0) return std::nullopt;
-  return nearest(set->sends, bytes, [](const TunedSend&) { return true; });
+  const auto all = [](const TunedSend&) { return true; };
+  if (auto learned = learnedFor(set->learnedSends, bytes, all)) return learned;
+  return nearest(set->sends, bytes, all);
+}
+
+bool keepsSend(const Tuning& tuning, const TunedRanks& ranks, size_t bytes) {
+  const auto set = setOf(tuning, ranks);
+  return set != tuning.sets.end() &&
+         std::ranges::find(set->learnedSends, bytes, &TunedSend::bytes) != set->learnedSends.end();
 }
 
 std::string tuningPath(const MachineIdentity& machine, TuningFile file) {
@@ -214,16 +248,19 @@ Tuning keptTuning(const MachineIdentity& machine) {
       kept.sets.push_back(std::move(set));
     } else {
       tuned->learned = std::move(set.learned);
+      tuned->learnedSends = std::move(set.learnedSends);
     }
   }
   return kept;
 }
 
-Status keepLearned(const MachineIdentity& machine, const TunedRanks& ranks, const std::vector<TunedWay>& ways) {
+Status keepLearned(const MachineIdentity& machine, const TunedRanks& ranks, const std::vector<TunedWay>& ways,
+                   const std::vector<TunedSend>& sends) {
   const std::string path = tuningPath(machine, TuningFile::Learned);
-  if (path.empty() || ways.empty()) return {};
+  if (path.empty() || (ways.empty() && sends.empty())) return {};
   Tuning kept = tuningIn(machine, TuningFile::Learned);
   for (const TunedWay& way : ways) kept.learn(ranks, way);
+  for (const TunedSend& send : sends) kept.learn(ranks, send);
   return writeKeptFile(path, toText(kept));
 }
 

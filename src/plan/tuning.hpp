@@ -14,6 +14,7 @@
 //                                                 "joined" if chunks share messages
 //   learned allreduce 49152 ring slots 20.1       the same of a job's calls, for about this size
 //   send 65536 direct 3.2                         between two of these ranks, one way
+//   learned send 49152 slots 2.9                  the same of a job's sends
 //   end
 #pragma once
 
@@ -67,6 +68,7 @@ struct Tuning {
     std::vector<TunedWay> ways;
     std::vector<TunedSend> sends;
     std::vector<TunedWay> learned = {};  // the latest last
+    std::vector<TunedSend> learnedSends = {};
     bool operator==(const Set&) const = default;
   };
   MachineIdentity machine;
@@ -77,8 +79,12 @@ struct Tuning {
   void put(Set set);
   /// Puts a learned way in the place of one for the same collective and bytes.  Of too many the oldest go.
   void learn(const TunedRanks& ranks, const TunedWay& way);
-  static constexpr size_t kMostLearned = 128;     // of a set
+  void learn(const TunedRanks& ranks, const TunedSend& send);
+  static constexpr size_t kMostLearned = 128;     // of a set, ways and sends each
   static constexpr size_t kMostLearnedSets = 32;  // those that learned last
+
+ private:
+  Set& latest(const TunedRanks& ranks);
 };
 
 std::string toText(const Tuning& tuning);
@@ -92,9 +98,11 @@ inline constexpr size_t kMostTuningBytes = 1 << 20;
 /// not measured (blocks of different sizes, no bytes).
 std::optional<TunedWay> tunedFor(const Tuning& tuning, const PlanRequest& request);
 
-/// The way of the nearest size that was measured among such ranks, with the time between the two nearest.  None:
-/// nothing was measured.
+/// What was learned for about this size; else the protocol of the nearest tuned size, with a time between those of the
+/// two nearest.  None: nothing was measured among such ranks.
 std::optional<TunedSend> tunedSend(const Tuning& tuning, const TunedRanks& ranks, size_t bytes);
+/// Whether sends of just this size were learned.
+bool keepsSend(const Tuning& tuning, const TunedRanks& ranks, size_t bytes);
 
 // ---- In files.
 
@@ -108,7 +116,8 @@ Tuning tuningIn(const MachineIdentity& machine, TuningFile file);
 Tuning keptTuning(const MachineIdentity& machine);
 /// Adds to what jobs learned before.  Of two jobs that do so at the same time, one may be forgotten.  Errors:
 /// SystemError.
-Status keepLearned(const MachineIdentity& machine, const TunedRanks& ranks, const std::vector<TunedWay>& ways);
+Status keepLearned(const MachineIdentity& machine, const TunedRanks& ranks, const std::vector<TunedWay>& ways,
+                   const std::vector<TunedSend>& sends = {});
 /// All ways of these ranks have been measured anew.  Errors: SystemError.
 Status forgetLearned(const MachineIdentity& machine, const TunedRanks& ranks);
 

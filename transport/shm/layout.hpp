@@ -93,14 +93,18 @@ struct DirectPayload {
   uint64_t idHigh;
   uint64_t idLow;
   uint64_t where;
+  int64_t beganNs = 0;  // when the send was called, where the receiver is to say what the message took; else 0
 };
-static_assert(sizeof(DirectPayload) <= kInlineBytes);
+static_assert(sizeof(DirectPayload) <= kFirstLinePayload);
 
 struct InboxHead {
   /// Written by the receiver: number of the last message it is done with.  Frees that message's line and slot and tells
   /// the sender of a direct message that its memory is its own again.  Of inline messages only one in
   /// Layout::creditBatch() is told: the sender needs no more, and each costs the transfer of this line.
   alignas(kSpacing) std::atomic<uint64_t> consumed;
+  /// Written by the receiver, before `consumed`: the low half of the number of the last timed message, and what it took
+  /// in nanoseconds (timedWord()).
+  std::atomic<uint64_t> timed;
   /// Written by the receiver, rarely: the number of the Address message it is reading right now, or 0.
   alignas(kSpacing) std::atomic<uint64_t> claim;
   /// Written by the receiver, once: 1 if it may read the sender's memory with process_vm_readv.
@@ -112,6 +116,9 @@ struct InboxHead {
   alignas(kSpacing) std::atomic<uint32_t> revoked;
 };
 static_assert(sizeof(InboxHead) == 4 * kSpacing);
+
+/// InboxHead::timed.  0 ns: the two clocks do not fit.
+inline uint64_t timedWord(uint64_t message, uint32_t ns) { return message << 32 | ns; }
 
 /// How a rank that sleeps is woken.  `sleeping` is the owner's; `rings` is the one word here with many writers (they
 /// add to it), because a futex needs a word that changes and any peer may be the one that rings.
@@ -170,7 +177,7 @@ struct SegmentHeader {
   Doorbell bell;
 };
 inline constexpr uint64_t kMagic = 0x314d485349545455;  // "UTTISHM1"
-inline constexpr uint32_t kVersion = 6;
+inline constexpr uint32_t kVersion = 7;
 inline constexpr size_t kHeaderBytes = 4096;
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);

@@ -117,6 +117,8 @@ class ShmEndpoint final : public Endpoint {
   /// true.
   Result<Request> share(uint64_t place, size_t bytes, const Fingerprint& call);
   Result<bool> test(Request request) override;
+  void timeSends(int64_t beganNs) override { sendBeganNs_ = beganNs; }
+  std::optional<int64_t> timedNs() const override;
   /// Waits while a thread of this process is between peek() and release() of one of our offers, or copies it.  So a
   /// rank that gives up releases all it has peeked at (release()) before it withdraws anything; otherwise two of them
   /// could wait for each other.
@@ -146,7 +148,10 @@ class ShmEndpoint final : public Endpoint {
   void seeConsumed();
   bool freed(uint64_t message) const;
   ControlLine& nextLine() { return out_.line(sent_); }
-  void sayPlace(const DirectPayload& place) { std::memcpy(nextLine().payload, &place, sizeof place); }
+  void sayPlace(DirectPayload place) {
+    place.beganNs = sendBeganNs_;
+    std::memcpy(nextLine().payload, &place, sizeof place);
+  }
   void post(Kind kind, size_t bytes, const Fingerprint& call);
   void fetchNextLine(Kind kind, size_t bytes);
   Result<bool> sendPieces(const std::byte* data, size_t bytes, const Fingerprint& call);
@@ -166,6 +171,8 @@ class ShmEndpoint final : public Endpoint {
   size_t filledOfSlot(size_t bytes) const;
   Result<bool> gather(std::byte* dst, const Head& head, size_t touchedBytes);
   void consume(Kind kind);
+  void beginTiming(int64_t beganNs);
+  void endTiming();
   void prefetchWhenBehind();
 
   const EndpointEnds ends_;
@@ -191,6 +198,8 @@ class ShmEndpoint final : public Endpoint {
   uint64_t receivedBefore_ = 0, sentBefore_ = 0;                       // what sent_ was when received_ had changed
   size_t sentOfPieces_ = 0;                                            // bytes of a message in pieces that are gone
   uint64_t filled_ = 0;                                                // what InboxHead::filled says
+  int64_t sendBeganNs_ = 0;                                            // of messages that are timed, else 0
+  uint64_t lastTimed_ = 0;                                             // number of the last one
 
   // The receiver's side.
   uint64_t received_ = 0;              // messages consumed
@@ -204,6 +213,9 @@ class ShmEndpoint final : public Endpoint {
   size_t peekedStream_ = 0;    // its size, if it is a Stream
   uint64_t streamed_ = 0;      // bytes of all Stream and Piece messages consumed
   size_t gathered_ = 0;        // bytes of a message in pieces or steps that have been copied out
+  bool timed_ = false;         // the sender asks what this message takes
+  int64_t timedBeganNs_ = 0;   // when its send was called, and ...
+  int64_t timedFromNs_ = 0;    // ... since when both ends are in it
   StagingBuffer staging_;      // for peek() of what cannot be read in place
   AllocationId lastMapped_{};  // the allocation of lastMapping_: most messages come from the same one
   std::shared_ptr<const Mapping> lastMapping_;

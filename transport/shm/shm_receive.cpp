@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/clock.hpp"
 #include "src/base/copy.hpp"
 #include "transport/shm/shm_endpoint.hpp"
 
@@ -33,6 +34,9 @@ Status ShmEndpoint::look(const Expect& expect, Head* head) {
   if (head->kind != Kind::Inline || head->bytes > kInlineBytes) {
     std::memcpy(&head->place, line.payload, sizeof head->place);
     TUTTI_TRY(checkBounds(*head));
+    timed_ = head->place.beganNs != 0;
+    if (timed_) [[unlikely]]
+      beginTiming(head->place.beganNs);
   }
   // A receiver that asks for a message asks for all of its pieces.
   const size_t begin = gathered_ / slotBytes_ * slotBytes_;
@@ -214,8 +218,25 @@ void ShmEndpoint::consume(Kind kind) {
   ++received_;
   prefetchWhenBehind();
   if (kind == Kind::Inline && received_ % creditBatch_ != 0) return;
+  if (timed_ && kind != Kind::Inline) [[unlikely]]
+    endTiming();
   in_.head().consumed.store(received_, std::memory_order_release);  // partner: hasLine(), hasSlot(), taken()
   ring(peerBell_);
+}
+
+// All messages of one send have the same beginning; a message that was there before us, however, is in the hands of
+// both from now on.  `waited_` is that of this message until it is consumed.
+void ShmEndpoint::beginTiming(int64_t beganNs) {
+  if (beganNs == timedBeganNs_) return;
+  timedBeganNs_ = beganNs;
+  timedFromNs_ = waited_ ? beganNs : std::max(beganNs, nowNs());
+}
+
+// A sender in another time namespace has another clock: what it says is then of no use, and we say so.
+void ShmEndpoint::endTiming() {
+  const int64_t ns = nowNs() - timedFromNs_;
+  const bool good = ns > 0 && ns <= UINT32_MAX;
+  in_.head().timed.store(timedWord(received_, good ? static_cast<uint32_t>(ns) : 0), std::memory_order_relaxed);
 }
 
 // When messages come faster than we take them, the lines of the next ones are fetched while we work on this one.  Not

@@ -102,6 +102,8 @@ void ShmEndpoint::post(Kind kind, size_t bytes, const Fingerprint& call) {
     lastInSlot_[sendSlot_] = sent_;
     reserved_ = false;
   }
+  if (sendBeganNs_ != 0 && kind != Kind::Inline) [[unlikely]]
+    lastTimed_ = sent_;
   ringEnds(sent_) = {rings_[0].end(), rings_[1].end()};
   fetchNextLine(kind, bytes);
   ring(peerBell_);
@@ -258,6 +260,13 @@ Result<bool> ShmEndpoint::test(Request request) {
   if (!failure_.ok()) return failure_;
   seeConsumed();
   return seenConsumed_ >= request;
+}
+
+std::optional<int64_t> ShmEndpoint::timedNs() const {
+  const uint64_t word = out_.head().timed.load(std::memory_order_relaxed);
+  const auto ns = static_cast<uint32_t>(word);
+  if (lastTimed_ == 0 || ns == 0 || word != timedWord(lastTimed_, ns)) return std::nullopt;
+  return ns;
 }
 
 }  // namespace tutti::shm

@@ -112,6 +112,22 @@ TEST_CASE("times of small calls are compared once that costs little beside them"
   CHECK(callsBefore(0) == Trials::kMostFirstCalls);
 }
 
+TEST_CASE("calls that use memory for the first time, which takes long, decide nothing") {
+  constexpr int kUntouched = 70;
+  Trials trials({.untouched = kUntouched});
+  int calls[2] = {};
+  for (int call = 0; call < 500; ++call) {
+    if (trials.wants() == Trials::Wants::Times) trials.settle(trials.times(), true);
+    if (trials.wants() == Trials::Wants::Ways) trials.offer(2);
+    const Trials::Turn turn = trials.take();
+    const int64_t ns = ++calls[turn.way] <= kUntouched ? 9'000'000 : turn.way == 0 ? 100'000 : 50'000;
+    if (turn.timed) trials.record(turn, ns);
+  }
+  CHECK(trials.taken() == 1);
+  CHECK(trials.nsOf(0) == 100'000);
+  CHECK(trials.nsOf(1) == 50'000);
+}
+
 TEST_CASE("the first calls go by the planner's way, and where there is no other all do") {
   Ranks ranks(2, 5);
   for (int call = 0; call < Trials::kFirstCalls; ++call) CHECK(ranks.call([](int, int) { return 10; }) == 0);

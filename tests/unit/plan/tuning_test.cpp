@@ -25,7 +25,8 @@ Tuning tunings() {
                {Collective::Broadcast, 1024, "scatterallgather", Protocol::Slots, 3, true}},
               {{4096, Protocol::Slots, 2}, {65536, Protocol::Direct, 8}}});
   tuning.put({{8, 2, "shm-threads", "tcp-remote", 1}, {}});
-  tuning.learn(tuning.sets[1].ranks, {Collective::AllGather, 100, "bruck", Protocol::Slots, 5, true});
+  tuning.learn(tuning.sets[1].ranks, TunedWay{Collective::AllGather, 100, "bruck", Protocol::Slots, 5, true});
+  tuning.learn(tuning.sets[1].ranks, TunedSend{70'000, Protocol::Slots, 9});
   return tuning;
 }
 
@@ -56,7 +57,7 @@ TEST_CASE("tuning reads back what it printed, and refuses everything else with t
         "ranks 4 1 - - 1\nbest allreduce 8 ring slots nan", "ranks 4 1 - - 1\nbest allreduce -8 ring slots 1",
         "ranks 4 1 - - 1\nbest allreduce 8 ring slots 1 alone", "word", "send 8 direct 1",
         "ranks 4 1 - - 1\nsend 0 direct 1", "ranks 4 1 - - 1\nsend 8 direct", "ranks 4 1 - - 1\nsend 8 magic 1",
-        "ranks 4 1 - - 1\nsend 8 direct 0"}) {
+        "ranks 4 1 - - 1\nsend 8 direct 0", "learned send 8 direct 1", "ranks 4 1 - - 1\nlearned send 8 direct 0"}) {
     CAPTURE(wrong);
     const auto refused = parseTuning(cat("tutti-tuning 1\n", machineLines(kTunedMachine), wrong, "\nend\n"));
     CHECK(refused.status().message().find("is not understood") != std::string::npos);
@@ -76,33 +77,53 @@ TEST_CASE("a set replaces the one for the same ranks") {
 TEST_CASE("what jobs learned holds for about its size, before what was tuned") {
   Tuning tuning = tunings();
   const auto at = [&](size_t bytes) { return tunedFor(tuning, request(Collective::AllReduce, bytes)).value(); };
-  tuning.learn(kFour, {Collective::AllReduce, 2000, "twoshot", Protocol::Slots, 7});
+  tuning.learn(kFour, TunedWay{Collective::AllReduce, 2000, "twoshot", Protocol::Slots, 7});
   CHECK(at(2000).us == 7);
   for (const size_t bytes : {1700, 2400}) CHECK(at(bytes).algorithm == "twoshot");
   for (const size_t bytes : {1024, 2600, 16384}) CHECK(at(bytes).algorithm != "twoshot");
-  tuning.learn(kFour, {Collective::AllReduce, 2000, "ring", Protocol::Direct, 6});
+  tuning.learn(kFour, TunedWay{Collective::AllReduce, 2000, "ring", Protocol::Direct, 6});
   CHECK(at(2000).us == 6);
   CHECK(tuning.sets.back().learned.size() == 1);
   CHECK(tuning.sets.back().ways.size() == 3);  // as they were
   CHECK(!tunedFor(tuning, request(Collective::AllGather, 100)));
-  tuning.learn(kFour, {Collective::AllGather, 100, "ring", Protocol::Slots, 1});
+  tuning.learn(kFour, TunedWay{Collective::AllGather, 100, "ring", Protocol::Slots, 1});
   CHECK(tunedFor(tuning, request(Collective::AllGather, 90))->us == 1);
   CHECK(!tunedFor(tuning, request(Collective::AllGather, 1000)));
+}
+
+TEST_CASE("what jobs learned of sends holds for about their size, before what was tuned") {
+  Tuning tuning = tunings();
+  const auto at = [&](size_t bytes) { return tunedSend(tuning, kFour, bytes).value(); };
+  REQUIRE(at(65536).protocol == Protocol::Direct);
+  tuning.learn(kFour, TunedSend{60'000, Protocol::Slots, 7});
+  CHECK(at(65536).us == 7);
+  for (const size_t bytes : {50'000, 70'000}) CHECK(at(bytes).protocol == Protocol::Slots);
+  CHECK(at(131'072).protocol == Protocol::Direct);
+  tuning.learn(kFour, TunedSend{60'000, Protocol::Direct, 6});
+  CHECK(at(60'000).us == 6);
+  CHECK(keepsSend(tuning, kFour, 60'000));
+  CHECK(!keepsSend(tuning, kFour, 65'536));
+  for (size_t bytes = 1; bytes <= Tuning::kMostLearned; ++bytes)
+    tuning.learn(kFour, TunedSend{bytes, Protocol::Slots, 1});
+  CHECK(!keepsSend(tuning, kFour, 60'000));  // of what was learned the latest stays
+  CHECK(at(4096).us == 2);
 }
 
 TEST_CASE("of what was learned the latest stays") {
   Tuning tuning{kTunedMachine, {}};
   for (size_t i = 1; i <= Tuning::kMostLearned + 5; ++i)
-    tuning.learn(kFour, {Collective::Reduce, i, "ring", Protocol::Slots, 1});
+    tuning.learn(kFour, TunedWay{Collective::Reduce, i, "ring", Protocol::Slots, 1});
   REQUIRE(tuning.sets[0].learned.size() == Tuning::kMostLearned);
   CHECK(tuning.sets[0].learned.front().bytes == 6);
   for (int n = 5; n < 5 + static_cast<int>(Tuning::kMostLearnedSets); ++n)
-    tuning.learn({n, 1, "shm-processes", "", 1}, {Collective::Reduce, 8, "ring", Protocol::Slots, 1});
+    tuning.learn({n, 1, "shm-processes", "", 1}, TunedWay{Collective::Reduce, 8, "ring", Protocol::Slots, 1});
   CHECK(tuning.sets.size() == Tuning::kMostLearnedSets);
   CHECK(tuning.sets.front().ranks.nRanks == 5);
   for (Tuning::Set& set : tuning.sets) {
     for (size_t i = 0; i < Tuning::kMostLearned; ++i)
       set.learned.push_back({Collective::AllReduce, SIZE_MAX - i, "scatterallgather", Protocol::Direct, 1.0 / 3, true});
+    for (size_t i = 0; i < Tuning::kMostLearned; ++i)
+      set.learnedSends.push_back({SIZE_MAX - i, Protocol::Direct, 1.0 / 3});
   }
   CHECK(toText(tuning).size() <= kMostTuningBytes);  // even twice as many can be read back
 }
