@@ -43,6 +43,7 @@ Result<bool> Incoming::serve(Fingerprint* seen) {
 
 void Incoming::cancel() {
   posted_.clear();
+  sockets_.abandon();
   if (asked_) retarget(spare(), false);
 }
 

@@ -62,6 +62,7 @@ ResumableSocket::ResumableSocket(int peer, StreamIndex index, Fd fd, std::shared
 ResumableSocket::~ResumableSocket() {
   // Without memory for it the peer hears nothing, and takes the connection for one that broke.
   (void)caught([this]() -> Status {
+    stream_.abandon();  // where bytes were to go may be gone, and a write that fails reads
     drain();
     stream_.bye();
     flush();

@@ -29,6 +29,8 @@ class ResumableSocket {
   /// straight: bytes go to `parts` without a stop here where records allow it; they are then borrowed until they are
   /// counted as read, or others are given.
   Result<size_t> read(std::span<const iovec> parts, bool straight);
+  /// What was borrowed is the caller's again, and what has come to it is lost: the caller reads no more.
+  void abandon() noexcept { stream_.abandon(); }
   /// Move what waits here, and look for what the peer says of it.
   void serve();
   /// Time has passed.  True while it is away.

@@ -14,8 +14,7 @@ constexpr size_t kHeadsBytes = 3 * kSealedHeadBytes;
 }  // namespace
 
 size_t ResumableStream::aim(std::span<const iovec> parts, std::span<iovec> to) {
-  const bool others = !parts.empty() && parts[0].iov_base != straight_.to[0].iov_base;
-  if (straight_.active && others) endStraight();
+  if (straight_.active && !parts.empty() && !goesTo(parts)) endStraight();
   size_t n = 0;
   if (straight_.active || (!parts.empty() && beginStraight(parts))) {
     size_t skip = straight_.got;
@@ -30,6 +29,21 @@ size_t ResumableStream::aim(std::span<const iovec> parts, std::span<iovec> to) {
   if (n > 0 || (!parts.empty() && headLacks)) behind = behind.first(std::min(behind.size(), kHeadsBytes));
   if (!behind.empty()) to[n++] = {behind.data(), behind.size()};
   return n;
+}
+
+/// Whether the record that is coming to its places would go to the same ones.
+bool ResumableStream::goesTo(std::span<const iovec> parts) const {
+  for (size_t i = 0; i < straight_.to.size() && straight_.to[i].iov_len > 0; ++i) {
+    if (i == parts.size() || parts[i].iov_base != straight_.to[i].iov_base) return false;
+    if (parts[i].iov_len < straight_.to[i].iov_len) return false;
+  }
+  return true;
+}
+
+void ResumableStream::abandon() noexcept {
+  straight_.active = false;
+  landed_ = 0;
+  spoiled_ = true;
 }
 
 /// If the next record's bytes are known to fit into `parts`, they go there from now on.

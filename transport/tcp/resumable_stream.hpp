@@ -75,8 +75,11 @@ class ResumableStream {
   std::span<std::byte> room();
   /// Where to put what comes if the bytes behind those taken are wanted in `parts`: there, as far as a whole record
   /// fits, and in room(); how many of `to` were filled in (5 at least).  Without `parts`: as before.  From then on
-  /// `parts` are borrowed until take() has given bytes, others are given here, or disconnect().
+  /// `parts` are borrowed until take() has given bytes, others are given here, abandon(), or disconnect().
   size_t aim(std::span<const iovec> parts, std::span<iovec> to);
+  /// Nothing is borrowed any more, and what has come to it is lost: for a reader that has gone.  The connection is of
+  /// no more use for receiving; the next one brings it again.
+  void abandon() noexcept;
   /// So many bytes were put there.  Errors: RemoteError: they are damaged or no records; the connection must be ended.
   Status came(size_t bytes);
   /// Gives undamaged bytes out, by a copy where they have not come straight to `parts`; how many.
@@ -143,6 +146,7 @@ class ResumableStream {
   Status acknowledge(uint64_t consumed);
   Status resumeAt(uint64_t received, uint32_t kept);
   Status parseOne(bool* whole);
+  bool goesTo(std::span<const iovec> parts) const;
   bool beginStraight(std::span<const iovec> parts);
   Status cameStraight(size_t bytes);
   bool straightIntact(const Parsed& record);

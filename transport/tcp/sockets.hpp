@@ -90,6 +90,10 @@ class Sockets {
   /// The same for one piece of memory, which costs the system less.
   Result<size_t> write(int i, std::span<const std::byte> bytes);
   Result<size_t> read(int i, std::span<std::byte> bytes);
+  /// Nothing that was read into is written any more; for a reader that gives up.
+  void abandon() noexcept {
+    for (const auto& socket : resumable_) socket->abandon();
+  }
   /// A read of small messages, into memory that they are copied out of.
   Result<size_t> readAhead(int i, std::span<std::byte> bytes);
 

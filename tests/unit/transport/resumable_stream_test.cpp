@@ -200,6 +200,88 @@ TEST_CASE(
 
 namespace {
 
+/// What `from` has to send, up to `most` bytes of it, comes to `to`, to where it aims with these parts.
+Status carryTo(ResumableStream& from, ResumableStream& to, size_t most, std::span<const iovec> parts,
+               std::vector<iovec>* aimed = nullptr) {
+  std::array<iovec, 9> sent;
+  std::vector<std::byte> wire;
+  for (const iovec& part : std::span(sent).first(from.toSend(sent))) {
+    const auto* at = static_cast<const std::byte*>(part.iov_base);
+    wire.insert(wire.end(), at, at + std::min(part.iov_len, most - wire.size()));
+  }
+  std::array<iovec, 5> places;
+  size_t come = 0;
+  for (const iovec& place : std::span(places).first(to.aim(parts, places))) {
+    const size_t some = std::min(place.iov_len, wire.size() - come);
+    std::copy_n(wire.data() + come, some, static_cast<std::byte*>(place.iov_base));
+    come += some;
+    if (aimed != nullptr) aimed->push_back(place);
+  }
+  from.wasSent(come);
+  return to.came(come);
+}
+
+/// A stream of which a part of a record has come straight to `lent`.
+struct PartOfRecord {
+  explicit PartOfRecord(Protection protection)
+      : from(1 << 20, sealOf(protection, 0)), to(1 << 20, sealOf(protection, 1)) {
+    for (size_t i = 0; i < data.size(); ++i) data[i] = byteAt(i, 0);
+    const iovec message[] = {{data.data(), 32}, {data.data() + 32, kBytes}};
+    REQUIRE(from.write(message, 0) == data.size());
+    const iovec small{head.data(), head.size()};
+    for (int i = 0; i < 20 && to.take(std::span(&small, 1)) == 0; ++i)
+      REQUIRE(carryTo(from, to, 40, std::span(&small, 1)).ok());
+    for (int i = 0; i < 4; ++i) REQUIRE(carryTo(from, to, 1000, std::span(&lentParts, 1)).ok());
+  }
+  bool isLent(const iovec& place) const {
+    return place.iov_base >= lent.data() && place.iov_base < lent.data() + lent.size();
+  }
+
+  static constexpr size_t kBytes = 60'000;
+  ResumableStream from, to;
+  std::vector<std::byte> data = std::vector<std::byte>(32 + kBytes), lent = std::vector<std::byte>(kBytes),
+                         head = std::vector<std::byte>(32);
+  const iovec lentParts{lent.data(), lent.size()};
+};
+
+}  // namespace
+
+TEST_CASE("a stream whose reader has gone writes none of its memory") {
+  for (const Protection protection : protections()) {
+    PartOfRecord t(protection);
+    std::array<iovec, 5> places;
+    REQUIRE(t.to.aim({}, places) > 0);
+    REQUIRE(t.isLent(places[0]));  // else this tests nothing
+    t.to.abandon();
+    std::vector<iovec> aimed;
+    CHECK(!carryTo(t.from, t.to, SIZE_MAX, {}, &aimed).ok());  // what has come of the record is lost
+    for (const iovec& place : aimed) CHECK(!t.isLent(place));
+    t.to.disconnect();
+    t.to.check();
+  }
+}
+
+TEST_CASE("memory that is lent again with less room gets no more than that") {
+  for (const Protection protection : protections()) {
+    PartOfRecord t(protection);
+    const iovec less{t.lent.data(), 5000};
+    while (t.to.received() < t.data.size()) {
+      std::vector<iovec> aimed;
+      REQUIRE(carryTo(t.from, t.to, 7000, std::span(&less, 1), &aimed).ok());
+      for (const iovec& place : aimed) {
+        if (t.isLent(place))
+          CHECK(static_cast<std::byte*>(place.iov_base) + place.iov_len <= t.lent.data() + less.iov_len);
+      }
+    }
+    std::vector<std::byte> out(t.lent.size());
+    const iovec all{out.data(), out.size()};
+    CHECK(t.to.take(std::span(&all, 1)) == out.size());
+    CHECK(std::equal(out.begin(), out.end(), t.data.begin() + 32));
+  }
+}
+
+namespace {
+
 /// Carries `bytes` of one end's stream over connections that each end after `each` bytes of it; how many there were.
 size_t overShortConnections(World& world, size_t bytes, size_t each, bool straight, int damageAt) {
   size_t connections = 0;
