@@ -307,7 +307,11 @@ SendProtocolChooser* CallPlanner::sendChooser(int peer, size_t bytes, bool inGro
   const bool twoProtocols = bytes >= kLeastPulledBytes && !comm_.layout().anyCuda() && !state_.overrides.protocol &&
                             peer != comm_.rank() && comm_.links().linkTo(peer).lends();
   if (learning_ == nullptr || !twoProtocols) return nullptr;
-  return sendLearning_.kindOf({peer, bytes, inGroup}, [&] { return lends(peer, bytes); });
+  const auto plan = [&] {
+    const double us = state_.calibration.at(comm_.links().linkTo(peer), Protocol::Inline).cost(0);
+    return PlannedSend{lends(peer, bytes), static_cast<int64_t>(us * 1e3)};
+  };
+  return sendLearning_.kindOf({peer, bytes, inGroup}, plan);
 }
 
 // What the sender lends is read in one go, and what it does not goes in pieces of a slot.

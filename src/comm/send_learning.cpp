@@ -31,8 +31,13 @@ bool SendKind::heard(const Endpoint& endpoint) {
   const std::optional<int64_t> ns = endpoint.timedNs();
   if (!ns) return false;
   const TimedSend last = std::exchange(last_, {});
-  last.kind->trials_.record(last.turn, *ns);
+  last.kind->record(last.turn, *ns);
   return true;
+}
+
+/// A sender that lends its memory goes on once it hears that this was read, and one that has copied it at once.
+void SendKind::record(const Trials::Turn& turn, int64_t ns) {
+  trials_.record(turn, lendsBy(turn.way) ? ns + planned_.handOverNs : ns);
 }
 
 /// The time that is missing is one of this kind's, and may still come.

@@ -33,12 +33,17 @@ struct TimedSend {
   Trials::Turn turn;
 };
 
+/// What is known of sends before the first one.
+struct PlannedSend {
+  bool lends = false;
+  int64_t handOverNs = 0;  // until a sender hears that its message was read
+};
+
 /// Sends of one kind and what is known of them.
 class SendKind final : public SendProtocolChooser {
  public:
-  /// lends: the planner's choice.
-  SendKind(SendLearning& all, TimedSend& last, const SendKey& key, bool lends)
-      : all_(all), last_(last), key_(key), lends_(lends), trials_({.untouched = untouched(key.bytes)}) {}
+  SendKind(SendLearning& all, TimedSend& last, const SendKey& key, const PlannedSend& planned)
+      : all_(all), last_(last), key_(key), planned_(planned), trials_({.untouched = untouched(key.bytes)}) {}
   Choice choose(const Endpoint& endpoint, const std::byte* data) override;
   const Trials& trials() const { return trials_; }
   /// What the sends go by, as far as is known.
@@ -48,8 +53,9 @@ class SendKind final : public SendProtocolChooser {
   /// The memory for small messages between two ranks of a host.
   static constexpr size_t kFifoBytes = 256 << 10;
   static int untouched(size_t bytes) { return static_cast<int>(kFifoBytes / std::max<size_t>(bytes, 1)) + 4; }
-  bool lendsBy(uint8_t way) const { return (way == 0) == lends_; }
+  bool lendsBy(uint8_t way) const { return (way == 0) == planned_.lends; }
   bool heard(const Endpoint& endpoint);
+  void record(const Trials::Turn& turn, int64_t ns);
   bool putsOff();
   void compare();
   void tellFound() const;
@@ -59,7 +65,7 @@ class SendKind final : public SendProtocolChooser {
   SendLearning& all_;
   TimedSend& last_;  // of all kinds to this peer
   const SendKey key_;
-  const bool lends_;
+  const PlannedSend planned_;
   Trials trials_;
   int putOff_ = 0;
 };
@@ -75,13 +81,13 @@ struct LearnedSend {
 /// One of a communicator's.  kindOf() with the communicator's turn; the rest by the thread that uses the endpoints.
 class SendLearning {
  public:
-  /// lends: asked for the planner's choice when there is no such kind yet.  Null: there are too many kinds.
-  template <class Lends>
-  SendKind* kindOf(const SendKey& key, Lends lends) {
+  /// plan: gives a PlannedSend where there is no such kind yet.  Null: there are too many kinds.
+  template <class Plan>
+  SendKind* kindOf(const SendKey& key, Plan plan) {
     const auto known = kinds_.find(key);
     if (known != kinds_.end()) return &known->second;
     if (kinds_.size() == kMostKinds) return nullptr;
-    return &kinds_.try_emplace(key, *this, timed_[key.peer], key, lends()).first->second;
+    return &kinds_.try_emplace(key, *this, timed_[key.peer], key, plan()).first->second;
   }
   /// A kind's comparison has come to an end, for now.
   void add(const LearnedSend& found);

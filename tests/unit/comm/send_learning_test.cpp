@@ -50,13 +50,13 @@ class Peer final : public Endpoint {
 
 constexpr SendKey kKey{1, 65536, false};
 
-struct Counts {
+struct SendCounts {
   int slots = 0, direct = 0;
 };
 
 /// Sends until a protocol was found, and 100 times more: these are counted.
-Counts sendsBy(SendKind& kind, Peer& peer, const std::byte* data) {
-  Counts counts;
+SendCounts sendsBy(SendKind& kind, Peer& peer, const std::byte* data) {
+  SendCounts counts;
   for (int i = 0, after = 0; i < 100'000 && after < 100; ++i) {
     const SendProtocolChooser::Choice choice = kind.choose(peer, data);
     peer.sent(choice);
@@ -76,7 +76,7 @@ std::string learnsFromMessages(const Rank& r) {
   uint8_t known = 0;
   for (int call = 0; call < 100'000 && known != 3; ++call) {
     for (size_t i = 0; i < kBytes; ++i) out[i] = static_cast<uint8_t>(i * 7 + static_cast<size_t>(call + r.rank));
-    const SendKind* const kind = sends.kindOf({peer, kBytes, false}, [] { return true; });
+    const SendKind* const kind = sends.kindOf({peer, kBytes, false}, [] { return PlannedSend{true}; });
     out[0] = kind->trials().nWays() == 2 && kind->trials().settled() ? 1 : 0;
     const uint8_t mine = out[0];
     if (r.rank == 0) RANK_TRY(tuttiSend(out.data(), kBytes, tuttiUint8, peer, r.comm, nullptr));
@@ -99,8 +99,8 @@ TEST_CASE("sends go by the faster protocol, whatever was planned") {
       INFO((planned ? "direct" : "slots") << " planned, " << behind << " sends ahead");
       SendLearning all;
       Peer slow(9'000, 5'000, behind), fast(5'000, 9'000, behind);
-      CHECK(sendsBy(*all.kindOf(kKey, [&] { return planned; }), slow, &data).direct == 100);
-      CHECK(sendsBy(*all.kindOf({2, 65536, false}, [&] { return planned; }), fast, &data).slots == 100);
+      CHECK(sendsBy(*all.kindOf(kKey, [&] { return PlannedSend{planned}; }), slow, &data).direct == 100);
+      CHECK(sendsBy(*all.kindOf({2, 65536, false}, [&] { return PlannedSend{planned}; }), fast, &data).slots == 100);
       const std::vector<LearnedSend> found = all.takeFound();
       REQUIRE(found.size() == 2);
       CHECK(found[0].lends);
@@ -108,6 +108,16 @@ TEST_CASE("sends go by the faster protocol, whatever was planned") {
       CHECK(found[0].ns == 5'000);
       CHECK(!found[1].lends);
     }
+  }
+}
+
+TEST_CASE("what a sender waits for the end of a message that it lends counts") {
+  std::byte data{};
+  for (const int64_t handOverNs : {0, 500}) {
+    SendLearning all;
+    Peer peer(3'300, 3'000);
+    const SendCounts counts = sendsBy(*all.kindOf(kKey, [&] { return PlannedSend{false, handOverNs}; }), peer, &data);
+    CHECK((handOverNs == 0 ? counts.direct : counts.slots) == 100);
   }
 }
 
@@ -125,7 +135,7 @@ TEST_CASE("sends whose receiver says nothing go as planned") {
   std::byte data{};
   for (const bool planned : {false, true}) {
     SendLearning all;
-    SendKind* const kind = all.kindOf(kKey, [&] { return planned; });
+    SendKind* const kind = all.kindOf(kKey, [&] { return PlannedSend{planned}; });
     for (int i = 0; i < 5'000; ++i) CHECK(kind->choose(silent, &data).lends == planned);
     CHECK(all.takeFound().empty());
   }
@@ -135,7 +145,7 @@ TEST_CASE("sends in memory that the peer maps are not timed") {
   void* const memory = *hostAlloc(65536);
   SendLearning all;
   Peer peer(9'000, 5'000);
-  SendKind* const kind = all.kindOf(kKey, [] { return false; });
+  SendKind* const kind = all.kindOf(kKey, [] { return PlannedSend{}; });
   for (int i = 0; i < 5'000; ++i) peer.sent(kind->choose(peer, static_cast<const std::byte*>(memory)));
   CHECK(!peer.timed());
   CHECK(all.takeFound().empty());
