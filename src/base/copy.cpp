@@ -174,6 +174,11 @@ void copyPiece(void* dst, const void* src, size_t bytes, size_t touchedBytes) {
   copyCached(dst, src, bytes, touchedBytes != 0 ? touchedBytes : 2 * bytes);
 }
 
+void copyFromSlot(void* dst, const void* src, size_t bytes, size_t touchedBytes) {
+  if (storesPastCache(touchedBytes)) return copyPastCache(dst, src, bytes);
+  copyCached(dst, src, bytes, 2 * bytes);
+}
+
 void copyBytes(void* dst, const void* src, size_t bytes) { copyPiece(dst, src, bytes, 2 * bytes); }
 
 }  // namespace tutti

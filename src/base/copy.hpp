@@ -28,6 +28,9 @@ void copyBytes(void* dst, const void* src, size_t bytes);
 /// read again soon.
 void copyPiece(void* dst, const void* src, size_t bytes, size_t touchedBytes);
 
+/// copyPiece() of what another core has just written into a slot: however large the message, the loop sees the slot.
+void copyFromSlot(void* dst, const void* src, size_t bytes, size_t touchedBytes);
+
 /// memcpy that stores past the cache whatever the size; for measuring when that pays.
 void copyPastCache(void* dst, const void* src, size_t bytes);
 

@@ -125,7 +125,7 @@ Result<bool> ShmEndpoint::gather(std::byte* dst, const Head& head, size_t touche
     const size_t bytes = std::min(slotBytes_, head.bytes - begin);
     const size_t here = begin + filledOfSlot(bytes);
     if (here <= gathered_) return false;
-    copyPiece(dst + gathered_, in_.data(piece.place.where) + (gathered_ - begin), here - gathered_, touchedBytes);
+    copyFromSlot(dst + gathered_, in_.data(piece.place.where) + (gathered_ - begin), here - gathered_, touchedBytes);
     gathered_ = here;
     if (gathered_ < begin + bytes) continue;
     streamed_ += bytes;
