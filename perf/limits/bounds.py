@@ -13,6 +13,11 @@ ranks that share a core.  A bound is the largest of its terms; each holds by its
              connect all of them, shared by C cores
 
 Broadcast and reduce are called back to back and the root may run ahead, so no hop, switch or single message bounds them.
+
+Beside it, for plain memory on two ranks with a core each (plain_bound):
+
+  crossing   bytes that must cross between the memory of two processes which have mapped none of it, by the faster of the
+             two ways that are known: both copy through shared memory at once, or the system copies (process_vm_readv)
 """
 
 # collective: (bytes read, bytes written by all ranks, bytes across sockets, fewest messages), in units of S; messages
@@ -31,6 +36,12 @@ _FORMULA = {
     "allreduce": "N S + N S", "allgather": "S + N S", "reducescatter": "N S + S", "alltoall": "N S + N S",
     "broadcast": "S + (N-1) S", "reduce": "N S + S", "barrier": "-", "pingpong": "S + S",
 }
+# collective on two ranks: what crosses as (form, part of S), one after the other; a list of such ways.
+_CROSSING = {
+    "allreduce": [[("exchange", 1.0)], [("exchange", 0.5), ("exchange", 0.5)]],
+    "allgather": [[("exchange", 0.5)]], "reducescatter": [[("exchange", 0.5)]], "alltoall": [[("exchange", 0.5)]],
+    "broadcast": [[("one_way", 1.0)]], "reduce": [[("one_way", 1.0)]], "pingpong": [[("one_way", 1.0)]],
+}
 ROOTED = ("broadcast", "reduce")
 
 
@@ -41,7 +52,7 @@ def formula(op):
 
 def parse_machine(text):
     """The lines of machine_limits: {"cpus": n, "latency": {what: us}, "bandwidth": [...], "socket": [...]}."""
-    machine = {"cpus": 1, "latency": {}, "bandwidth": [], "socket": []}
+    machine = {"cpus": 1, "latency": {}, "bandwidth": [], "socket": [], "crossing": []}
     for line in text.splitlines():
         kind, *pairs = line.split()
         values = dict(p.split("=", 1) for p in pairs)
@@ -54,6 +65,8 @@ def parse_machine(text):
                                          "bytes": int(values["bytes"]), "traffic": float(values["traffic"])})
         elif kind == "socket":
             machine["socket"].append({"bytes": int(values["bytes"]), "traffic": float(values["traffic"])})
+        elif kind == "crossing":
+            machine["crossing"].append(dict(values, bytes=int(values["bytes"]), us=float(values["us"])))
         else:
             raise ValueError(f"machine_limits printed {line!r}")
     return machine
@@ -81,6 +94,29 @@ def socket_traffic(machine, size):
     rows = sorted((s["bytes"], s["traffic"]) for s in machine["socket"])
     fitting = [t for b, t in rows if b <= size] or [t for _, t in rows[:1]]
     return fitting[-1] if fitting else 0.0
+
+
+def crossing_us(machine, form, data, size):
+    """Microseconds by the faster way, on a straight line between two sizes; None outside of those measured."""
+    best = {}
+    for row in machine.get("crossing", ()):
+        if (row["form"], row["data"]) == (form, data):
+            best[row["bytes"]] = min(row["us"], best.get(row["bytes"], row["us"]))
+    below = max((b for b in best if b <= size), default=None)
+    above = min((b for b in best if b >= size), default=None)
+    if below is None or above is None:
+        return None
+    if below == above:
+        return best[below]
+    return best[below] + (best[above] - best[below]) * (size - below) / (above - below)
+
+
+def plain_bound(machine, op, size, ranks, data):
+    """Microseconds for plain memory over shared memory; None where nothing is known."""
+    if ranks != 2 or machine["cpus"] < 2:
+        return None
+    ways = [[crossing_us(machine, form, data, size * part) for form, part in way] for way in _CROSSING.get(op, ())]
+    return min((sum(way) for way in ways if None not in way), default=None)
 
 
 def bound(machine, op, size, ranks, transport):

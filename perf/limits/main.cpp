@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   std::printf("machine cpus=%zu\n", cpus.size());
   measureHandOver(cpus);
   measureSockets(cpus);
+  measureCrossing(cpus);
   measureBandwidth(cpus);
   return 0;
 }

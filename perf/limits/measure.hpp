@@ -20,6 +20,11 @@ void measureHandOver(const std::vector<int>& cpus);
 /// together.
 void measureSockets(const std::vector<int>& cpus);
 
+/// "crossing form=F data=D way=W bytes=B us=U": B bytes from the memory of a process to that of another on the next
+/// cpu, which has not mapped it.  F: one_way, or exchange (each to the other at once); D: reused, or fresh (written
+/// just before); W: copies (through shared memory, in and out at once, by the best step) or read (by the system).
+void measureCrossing(const std::vector<int>& cpus);
+
 /// The cpus this process may use.
 std::vector<int> allowedCpus();
 void pinTo(int cpu);

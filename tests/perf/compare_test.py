@@ -492,6 +492,20 @@ socket bytes=4194304 traffic=10
         self.assertAlmostEqual(bounds.bound(self.MACHINE, "barrier", 0, 4, "tcp")[0], 6 * 2.0 / 2)
         self.assertAlmostEqual(bounds.bound(self.MACHINE, "allreduce", 4 << 20, 2, "tcp")[0], 2 * (4 << 20) / 10e3)
 
+    def test_plain_memory_is_bounded_by_the_faster_way_to_cross(self):
+        machine = bounds.parse_machine("machine cpus=2\n" + "".join(
+            f"crossing form={form} data={data} way={way} bytes={size} us={us}\n" for form, data, way, size, us in (
+                ("one_way", "fresh", "copies", 4096, 1), ("one_way", "fresh", "read", 4096, 2), ("one_way", "fresh", "copies", 8192, 3),
+                ("exchange", "fresh", "copies", 4096, 4), ("exchange", "fresh", "read", 8192, 7))))
+        plain = lambda op, size, ranks=2, data="fresh": bounds.plain_bound(machine, op, size, ranks, data)  # noqa: E731
+        self.assertEqual(plain("pingpong", 4096), 1)
+        self.assertEqual(plain("pingpong", 6144), 2)
+        self.assertEqual(plain("alltoall", 8192), 4)
+        self.assertEqual(plain("allreduce", 8192), 7)  # once all of it, not twice a half
+        for nothing in (plain("pingpong", 8), plain("pingpong", 16384), plain("pingpong", 4096, ranks=4),
+                        plain("pingpong", 4096, data="reused"), plain("barrier", 0)):
+            self.assertIsNone(nothing)
+
     def test_bandwidth_comes_from_buffers_that_are_not_larger(self):
         self.assertEqual(bounds.traffic(self.MACHINE, 2, 300 << 10), 80)
         self.assertEqual(bounds.traffic(self.MACHINE, 2, 64 << 20), 60)
