@@ -108,7 +108,7 @@ class Check(unittest.TestCase):
 
     def test_a_suite_that_takes_too_long(self):
         self.project()
-        for stages in ("suite all b --suite s", "runSuite all b --suite s & meanwhile=$!; joinMeanwhile all b"):
+        for stages in ("suite all b --suite s", "suiteMeanwhile all b --suite s; joinMeanwhile; joinMeanwhile"):
             with self.subTest(stages):
                 status, said, last = self.run_stages("step a true\n" + stages, limit=4)
                 self.assertEqual((status, last), (1, "2 passed, 1 failed, 3 skipped"))
