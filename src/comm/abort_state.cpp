@@ -98,6 +98,11 @@ std::vector<std::shared_ptr<tuttiComm>> AbortState::children() const {
   return children_;
 }
 
+void AbortState::endFamily(const Status& why) {
+  endChildren(endWithParent(why));
+  end(why);
+}
+
 void AbortState::endChildren(const Status& why) {
   if (released_.load(std::memory_order_relaxed)) return;
   {
@@ -105,8 +110,8 @@ void AbortState::endChildren(const Status& why) {
     if (childrensEnd_.ok()) childrensEnd_ = why;
   }
   for (const std::shared_ptr<tuttiComm>& child : children()) {
-    child->abortState.end(why);
     child->abortState.endChildren(why);
+    child->abortState.end(why);
   }
 }
 

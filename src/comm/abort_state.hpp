@@ -48,8 +48,9 @@ class AbortState {
   void leaveJoin(AbortState* join);
   /// `child`, whose handle this is, was split from this one: it ends with it, at once if that has happened.
   void adopt(tuttiComm* child);
-  /// End those that were split from this one, theirs too, on this rank.
-  void endChildren(const Status& why);
+  /// Somebody ended the communicator on purpose: those that were split from it end first, theirs before them, on this
+  /// rank.  Who hears of an end finds all ended that end with it.
+  void endFamily(const Status& why);
   /// Tell the other ranks of those that are up here.  Not from a Session's thread.
   void tellChildren(const Status& why);
   /// All ranks have finished with it: from now on its children do without it.
@@ -58,6 +59,7 @@ class AbortState {
   void close() { closed_.store(true, std::memory_order_relaxed); }
 
  private:
+  void endChildren(const Status& why);
   std::vector<std::shared_ptr<tuttiComm>> children() const;
   bool barren();
 

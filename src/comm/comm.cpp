@@ -49,18 +49,20 @@ Status Comm::deregisterMemory(void* handle) {
 
 void Comm::onFailure(const Failure& failure) {
   watchdog_.failureDump().begin(failure.status);
-  if (!failure.onPurpose) abortState().endJoins(failure.status);
-  abortState().end(failure.status);
+  if (failure.onPurpose) {
+    abortState().endFamily(failure.status);
+  } else {
+    abortState().endJoins(failure.status);
+    abortState().end(failure.status);
+  }
   watchdog_.tellThread();
-  if (failure.onPurpose) abortState().endChildren(endWithParent(failure.status));
 }
 
 // The news of this communicator ends its children on every rank, those without this rank too.  Where a rank has freed
 // it, the children's own ranks hear of it.
 void Comm::endOnPurpose(std::string_view verb, std::string_view remedy) {
   const Status why = remoteError(ErrorCode::Aborted, "rank ", rank(), " has ", verb, " the communicator; ", remedy);
-  abortState().end(why);
-  abortState().endChildren(endWithParent(why));
+  abortState().endFamily(why);
   // The reason may be a parent's end, of which the others have yet to hear; a failure they have heard of.
   control_->reportFailure({rank(), control_->failure().ok() ? abortState().reason() : why, true});
   abortState().tellChildren(endWithParent(why));

@@ -7,8 +7,10 @@
 #include <string>
 #include <thread>
 
+#include "src/comm/handle.hpp"
 #include "tests/support/processes.hpp"
 
+using namespace tutti;
 using namespace tutti::test;
 
 namespace {
@@ -59,7 +61,8 @@ std::string familyEnds(int rank, tuttiComm_t world, bool revokes) {
   if (why.empty() && rank != 1) why = endedBy(3, result, waits);
   if (why.empty()) why = endedBy(3, tuttiBarrier(half, nullptr), half);
   if (why.empty()) why = endedBy(3, tuttiBarrier(again, nullptr), again);
-  RANK_CHECK(tuttiCommSplit(half, 0, 0, &waits, nullptr) == tuttiRemoteError);
+  const tuttiResult_t split = tuttiCommSplit(half, 0, 0, &waits, nullptr);
+  if (why.empty() && split != tuttiRemoteError) why = cat("a split of a communicator that has ended gives ", split);
   for (const tuttiComm_t comm : {again, half}) RANK_TRY(tuttiCommAbort(comm));
   if (rank != 3 || revokes) RANK_TRY(tuttiCommAbort(world));
   return why;
@@ -73,6 +76,26 @@ std::string joinAndEnd(int rank, const tuttiUniqueId& id, bool revokes) {
 }
 
 }  // namespace
+
+TEST_CASE("who hears that a communicator has ended finds those ended that were split from it") {
+  const auto oldest = std::make_shared<tuttiComm>(), middle = std::make_shared<tuttiComm>(),
+             youngest = std::make_shared<tuttiComm>();
+  oldest->abortState.adopt(middle.get());
+  middle->abortState.adopt(youngest.get());
+  std::string order;
+  const auto tell = [&](tuttiComm& comm, const char* name, const tuttiComm* child) {
+    comm.abortState.onEnd([&order, name, child] {
+      order += name;
+      if (child != nullptr && !child->abortState.ended()) order += " before its child";
+    });
+  };
+  tell(*oldest, "oldest", middle.get());
+  tell(*middle, "middle, ", youngest.get());
+  tell(*youngest, "youngest, ", nullptr);
+  oldest->abortState.endFamily(remoteError(ErrorCode::Aborted, "rank 1 has aborted the communicator; go on"));
+  CHECK(order == "youngest, middle, oldest");
+  CHECK(youngest->abortState.failure().message().find("that this one was split from") != std::string::npos);
+}
 
 TEST_CASE("who aborts or revokes ends all that was split from the communicator, on every rank") {
   for (const bool revokes : {false, true}) {
