@@ -37,19 +37,19 @@ TEST_CASE("an address says the options, and is refused if it is not one") {
   CHECK(decodeTcpAddress(encodeTcpAddress(options))->nSockets == 3);
   CHECK(decodeTcpAddress(encodeTcpAddress({.nPaths = 2}))->nPaths == 2);
   const std::string rest = " reconnect=1 window=65536 host=5 paths=1 seal=0";
-  CHECK(decodeTcpAddress("tcp5 sockets=1 slot=1" + rest)->hostId == 5);
-  for (const std::string bad : {"", "tcp5", "tcp5 sockets=0 slot=1", "tcp5 sockets=17 slot=1", "tcp5 sockets=1 slot=0",
-                                "tcp5 sockets=1 slot=1 ", "tcp4 sockets=1 slot=1", "tcp5 sockets=-1 slot=1",
-                                "tcp5 sockets=1 slot=99999999999999999999"}) {
+  CHECK(decodeTcpAddress("tcp4 sockets=1 slot=1" + rest)->hostId == 5);
+  for (const std::string bad : {"", "tcp4", "tcp4 sockets=0 slot=1", "tcp4 sockets=17 slot=1", "tcp4 sockets=1 slot=0",
+                                "tcp4 sockets=1 slot=1 ", "tcp3 sockets=1 slot=1", "tcp4 sockets=-1 slot=1",
+                                "tcp4 sockets=1 slot=99999999999999999999"}) {
     CAPTURE(bad);
     CHECK(decodeTcpAddress(bad).status().code() == tuttiRemoteError);
     CHECK(decodeTcpAddress(bad + rest).status().code() == tuttiRemoteError);
   }
-  CHECK(!decodeTcpAddress("tcp5 sockets=1 slot=1 reconnect=3 window=65536 host=5 paths=1 seal=0").ok());
-  CHECK(!decodeTcpAddress("tcp5 sockets=1 slot=1 reconnect=1 window=65536 host=5 paths=0 seal=0").ok());
-  CHECK(!decodeTcpAddress("tcp5 sockets=1 slot=1 reconnect=1 window=65536 host=5 paths=9 seal=0").ok());
-  CHECK(!decodeTcpAddress("tcp5 sockets=1 slot=1 reconnect=1 window=65536 host=5 paths=1 seal=3").ok());
-  CHECK(!decodeTcpAddress("tcp5 sockets=1 slot=1" + rest + " ").ok());
+  CHECK(!decodeTcpAddress("tcp4 sockets=1 slot=1 reconnect=3 window=65536 host=5 paths=1 seal=0").ok());
+  CHECK(!decodeTcpAddress("tcp4 sockets=1 slot=1 reconnect=1 window=65536 host=5 paths=0 seal=0").ok());
+  CHECK(!decodeTcpAddress("tcp4 sockets=1 slot=1 reconnect=1 window=65536 host=5 paths=9 seal=0").ok());
+  CHECK(!decodeTcpAddress("tcp4 sockets=1 slot=1 reconnect=1 window=65536 host=5 paths=1 seal=3").ok());
+  CHECK(!decodeTcpAddress("tcp4 sockets=1 slot=1" + rest + " ").ok());
   const TcpOptions sealed{.protection = tcp::Protection::Encryption};
   CHECK(decodeTcpAddress(encodeTcpAddress(sealed))->protection == tcp::Protection::Encryption);
 }

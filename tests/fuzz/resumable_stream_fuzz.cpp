@@ -92,7 +92,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const size_t bytes = input.number(2);
     const iovec part{memory.data(), bytes};
     std::array<iovec, 8> parts;
-    switch (what % 9) {
+    switch (what % 7) {
       case 0:
       case 1:
         if (!arrive(stream, record(input), 1 + bytes)) stream.connect();
@@ -108,13 +108,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       }
       case 5: stream.connect(); break;
       case 6: arriveStraight(stream, record(input), part); break;
-      case 7: stream.recall(); break;
-      case 8:
-        if (bytes % 8 == 0) {
-          stream.abandon();
-          stream.connect();
-        }
-        break;
     }
     stream.check();
   }

@@ -65,7 +65,7 @@ Result<const std::byte*> Incoming::peek(const Expect& expect, Fingerprint* seen)
   if (!posted_.empty()) return static_cast<const std::byte*>(nullptr);
   polled_ = true;
   if (known_) TUTTI_TRY(check(&expect, seen));
-  if (asked_) retarget(spare(), false);
+  retarget(spare(), false);
   if (!whole()) TUTTI_TRY(asStatus(advance(&expect, seen)));
   if (!whole()) return static_cast<const std::byte*>(nullptr);
   held_ = target_ == staging_[0].get() ? 0 : 1;
@@ -158,15 +158,10 @@ Result<bool> Incoming::advanceOn(int socket, const Expect* expect, Fingerprint* 
       if (!at.hasHead()) return moved;
     }
     if (at.header.number != number_) {
-      if (spread_ > 1) {  // of a later message
-        sockets_.recall(socket);
-        return moved;
-      }
+      if (spread_ > 1) return moved;  // of a later message
       return remoteError(ErrorCode::Malformed, "tcp: rank ", sockets_.peer(), ": message ", at.header.number,
                          " came where ", number_, " was to come");
     }
-    // What the first socket brings may be a later message, which has begun to come to where this one is wanted.
-    if (!known_ && socket > 0) sockets_.recall(0);
     TUTTI_TRY(known_ ? notOfThis(at.header) : begin(at.header, expect, seen));
     if (message_.bytes > slotBytes_) return moved;
     const Piece piece = pieces_[at.header.piece];
@@ -189,7 +184,6 @@ Result<bool> Incoming::advanceOn(int socket, const Expect* expect, Fingerprint* 
 /// call as the header.  If the message turns out to be another one, the bytes behind its header are garbage within the
 /// expected size, and the endpoint has failed.
 Result<bool> Incoming::readHeader(int socket, const Expect* expect) {
-  if (sockets_.resumable()) return readHeaderOfRecords(socket, expect);
   Arriving& at = arriving_[static_cast<size_t>(socket)];
   const bool large = expect != nullptr && expect->bytes > kMostAheadBytes;
   if (socket == 0 && large && ahead_.size() == 0 && socketsOf(expect) == 1) return readBehindHeader(expect->bytes);
@@ -214,20 +208,6 @@ Result<bool> Incoming::readHeader(int socket, const Expect* expect) {
   return true;
 }
 
-/// A stream of records reads ahead itself, and knows what of it is whole.  A header that nobody expects brings its
-/// message along if that is in one piece, as the last one was; that of a piece says where its bytes go.
-Result<bool> Incoming::readHeaderOfRecords(int socket, const Expect* expect) {
-  Arriving& at = arriving_[static_cast<size_t>(socket)];
-  if (socket == 0 && expect != nullptr && socketsOf(expect) == 1) return readBehindHeader(expect->bytes);
-  const bool whole = socket == 0 && !known_ && expect == nullptr && piecesOf(message_).count == 1;
-  const size_t want = kHeaderBytes - at.headGot;
-  const iovec parts[] = {{at.head.data() + at.headGot, want}, {target_, whole ? slotBytes_ : 0}};
-  TUTTI_ASSIGN(const size_t n, sockets_.readFirst(socket, parts, want));
-  at.headGot += n;
-  if (at.hasHead()) TUTTI_TRY(headerCame(socket));
-  return n > 0;
-}
-
 // Whoever sends a row runs ahead and waits for nothing, and a look that finds nothing holds the socket's lock, in the
 // way of the next message.  One rest to a message, so that the end of a row costs no more than one.
 void Incoming::rest() {
@@ -244,8 +224,7 @@ bool Incoming::rests() {
 Result<bool> Incoming::readBehindHeader(size_t bytes) {
   Arriving& at = arriving_[0];
   iovec parts[2] = {{at.head.data() + at.headGot, kHeaderBytes - at.headGot}, {target_, bytes}};
-  const bool small = sockets_.resumable() && bytes < kLeastLargeBytes;
-  TUTTI_ASSIGN(const size_t n, small ? sockets_.readSmall(0, parts) : sockets_.read(0, std::span(parts)));
+  TUTTI_ASSIGN(const size_t n, sockets_.read(0, std::span(parts)));
   const size_t ofHeader = std::min(n, kHeaderBytes - at.headGot);
   at.headGot += ofHeader;
   if (!at.hasHead()) return n > 0;
@@ -301,7 +280,7 @@ Status Incoming::begin(const Header& header, const Expect* expect, Fingerprint* 
   restUntilNs_ = 0;
   rested_ = false;
   spread_ = header.spread;
-  pieces_ = piecesOf(header);
+  pieces_ = Pieces(header.bytes, spread_, header.paths);
   have_ = 0;
   lacks_ = header.bytes;
   sockets_.heard();

@@ -79,7 +79,6 @@ class Incoming {
   Result<bool> advanceOn(int socket, const Expect* expect, Fingerprint* seen);
   int socketsOf(const Expect* expect) const;
   Result<bool> readHeader(int socket, const Expect* expect);
-  Result<bool> readHeaderOfRecords(int socket, const Expect* expect);
   bool rests();
   void rest();
   Result<bool> readBehindHeader(size_t bytes);
@@ -93,7 +92,6 @@ class Incoming {
   Status check(const Expect* expect, Fingerprint* seen) const;
   void retarget(std::byte* dst, bool asked);
   void reset();
-  static Pieces piecesOf(const Header& header) { return {header.bytes, header.spread, header.paths}; }
   bool untouched() const { return !known_ && arriving_[0].headGot == 0; }
   bool whole() const { return known_ && have_ != 0 && lacks_ == 0; }
   std::span<const Arriving> arriving() const { return std::span(arriving_).first(spread_); }

@@ -1,7 +1,6 @@
 // A ring buffer that grows on demand.  It holds the bytes that a stream keeps for its next connection.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,7 +11,7 @@ namespace tutti::tcp {
 
 inline constexpr size_t kLeastWindowBytes = 64 << 10;
 
-/// Small at first, and `most` bytes by a power of two always.
+/// Small at first, and `most` bytes by a power of two always: what lies in one piece does so in a larger ring, too.
 class KeptRing {
  public:
   explicit KeptRing(size_t most) : bytes_(least(most)), memory_(new std::byte[bytes_]) {}
@@ -26,13 +25,7 @@ class KeptRing {
   void grow(const Records& records) {
     const size_t larger = 2 * bytes_;
     std::unique_ptr<std::byte[]> memory(new std::byte[larger]);
-    for (const auto& r : records) {
-      for (uint64_t from = r.position, end = from + r.bytes; from < end;) {
-        const size_t some = std::min<size_t>(end - from, left(from));  // in one piece of the larger ring, too
-        std::memcpy(memory.get() + from % larger, at(from), some);
-        from += some;
-      }
-    }
+    for (const auto& r : records) std::memcpy(memory.get() + r.position % larger, at(r.position), r.bytes);
     memory_ = std::move(memory);
     bytes_ = larger;
   }

@@ -25,7 +25,7 @@ Result<bool> Outgoing::send(const std::byte* data, const Header& header) {
       active_ = true;
       const HeaderBytes head = encodeHeader(numbered(header, ofRow_));
       std::memcpy(packet_.get(), head.data(), head.size());
-      if (packs() && bytes_ > 0) std::memcpy(packet_.get() + kHeaderBytes, data, bytes_);
+      if (packed() && bytes_ > 0) std::memcpy(packet_.get() + kHeaderBytes, data, bytes_);
     }
   }
   TUTTI_ASSERT_CMP(data, ==, data_);
@@ -212,7 +212,7 @@ Result<size_t> Outgoing::pushPiece(int socket) {
   iovec parts[2] = {{piece.head.data() + ofHead, kHeaderBytes - ofHead},
                     {const_cast<std::byte*>(body.data()), body.size()}};  // sendmsg only reads
   const std::span<iovec> all(parts);
-  TUTTI_ASSIGN(const size_t wrote, sockets_.writePiece(socket, ofHead == kHeaderBytes ? all.subspan(1) : all));
+  TUTTI_ASSIGN(const size_t wrote, sockets_.write(socket, ofHead == kHeaderBytes ? all.subspan(1) : all));
   piece.sent += wrote;
   sockets_.wrotePiece(socket, wrote);
   if (piece.sent < kHeaderBytes + piece.bytes.size()) return wrote;
@@ -226,7 +226,7 @@ Result<bool> Outgoing::pushActive() {
   const size_t left = kHeaderBytes + bytes_ - sent_;
   if (left == 0) return false;
   size_t wrote = 0;
-  if (packs()) {
+  if (packed()) {
     TUTTI_ASSIGN(wrote, sockets_.write(0, std::span<const std::byte>(packet_.get() + sent_, left)));
   } else if (sent_ >= kHeaderBytes) {
     TUTTI_ASSIGN(wrote, sockets_.write(0, std::span(data_ + (sent_ - kHeaderBytes), left)));

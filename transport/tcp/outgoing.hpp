@@ -77,8 +77,6 @@ class Outgoing {
   bool piecesWait() const { return taken_ < posted_.size() && posted_[taken_].pieces.count > 1; }
   static_assert(kMostPackedBytes <= kMostPathWholeBytes && kMostPackedBytes < kLeastPieceBytes);
   bool packed() const { return bytes_ <= kMostPackedBytes; }
-  /// Records are in one piece of memory anyway.
-  bool packs() const { return packed() && !sockets_.resumable(); }
   bool whole() const { return sent_ == kHeaderBytes + bytes_; }
 
   Sockets& sockets_;

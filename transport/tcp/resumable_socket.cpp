@@ -48,18 +48,6 @@ std::span<const iovec> behind(std::span<const iovec> parts, size_t skip, std::sp
   return into.first(n);
 }
 
-/// Their first `bytes`.
-std::span<const iovec> firstOf(std::span<const iovec> parts, size_t bytes, std::span<iovec, 4> into) {
-  size_t n = 0;
-  for (const iovec& part : parts) {
-    if (bytes == 0) break;
-    TUTTI_ASSERT_CMP(n, <, into.size());
-    into[n] = {part.iov_base, std::min(bytes, part.iov_len)};
-    bytes -= into[n++].iov_len;
-  }
-  return into.first(n);
-}
-
 }  // namespace
 
 ResumableSocket::ResumableSocket(int peer, StreamIndex index, Fd fd, std::shared_ptr<Reopener> reopener,
@@ -72,9 +60,9 @@ ResumableSocket::ResumableSocket(int peer, StreamIndex index, Fd fd, std::shared
       stream_(reopener_->settings().windowBytes, std::move(seal)) {}
 
 ResumableSocket::~ResumableSocket() {
-  stream_.abandon();  // the memory that bytes were to go to may have gone
   // Without memory for it the peer hears nothing, and takes the connection for one that broke.
   (void)caught([this]() -> Status {
+    stream_.abandon();  // where bytes were to go may be gone, and a write that fails reads
     drain();
     stream_.bye();
     flush();
@@ -85,13 +73,13 @@ ResumableSocket::~ResumableSocket() {
 
 // ---- Bytes
 
-Result<size_t> ResumableSocket::write(std::span<const iovec> parts, Large large) {
+Result<size_t> ResumableSocket::write(std::span<const iovec> parts) {
   if (ended_) return *ended_;
   // No more than the connection takes: the rest may go by another one.
   const auto give = [&] {
     while (stream_.sent() == stream_.written()) {
       const auto taken = static_cast<size_t>(stream_.written() - reported_);
-      if (stream_.write(parts, taken, kTakeBytes, large) == 0) break;
+      if (stream_.write(parts, taken, kTakeBytes) == 0) break;
       flush();
     }
     flush();
@@ -103,16 +91,15 @@ Result<size_t> ResumableSocket::write(std::span<const iovec> parts, Large large)
   return moved;
 }
 
-Result<size_t> ResumableSocket::readFirst(std::span<const iovec> parts, size_t want, bool straight) {
-  want = std::min(want, bytesOf(parts));
-  std::array<iovec, 4> wanted, rest;
-  const std::span<const iovec> first = firstOf(parts, want, wanted);
-  size_t n = stream_.take(first);
+Result<size_t> ResumableSocket::read(std::span<const iovec> parts, bool straight) {
+  const size_t want = bytesOf(parts);
+  std::array<iovec, 4> rest;
+  size_t n = stream_.take(parts);
   // A short read has emptied the socket.
   for (int i = 0; i < kMostPulls && n < want; ++i) {
     const std::span<const iovec> left = behind(parts, n, rest);
     const bool more = pull(straight ? left : std::span<const iovec>());
-    n += stream_.take(behind(first, n, rest));
+    n += stream_.take(behind(parts, n, rest));
     if (!more) break;
   }
   if (n > 0) flush();  // what it frees

@@ -24,13 +24,12 @@ class ResumableSocket {
                   std::function<void(int fd)> prepare, std::unique_ptr<RecordSeal> seal = nullptr);
   ~ResumableSocket();  // says bye
 
-  /// As Sockets::write and readFirst.  What write() has not said to have moved is given to it again, as Outgoing does.
-  Result<size_t> write(std::span<const iovec> parts, Large large);
-  /// straight: bytes go to `parts` without a stop here where records allow it.  No more than the first `want` bytes are
-  /// given, but what comes behind them may go to the rest of `parts`.  All are lent (ResumableStream::aim).
-  Result<size_t> readFirst(std::span<const iovec> parts, size_t want, bool straight);
-  /// What was lent to readFirst() is the caller's again; what has come is given by it as before, or (abandon) lost.
-  void recall() { stream_.recall(); }
+  /// As Sockets::write and read.  What write() has not said to have moved is given to it again, as Outgoing does.
+  Result<size_t> write(std::span<const iovec> parts);
+  /// straight: bytes go to `parts` without a stop here where records allow it; they are then borrowed until they are
+  /// counted as read, or others are given.
+  Result<size_t> read(std::span<const iovec> parts, bool straight);
+  /// What was borrowed is the caller's again, and what has come to it is lost: the caller reads no more.
   void abandon() noexcept { stream_.abandon(); }
   /// Move what waits here, and look for what the peer says of it.
   void serve();

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "src/base/assert.hpp"
 #include "src/base/crc32c.hpp"
@@ -89,6 +88,69 @@ Result<ResumableStream::Parsed> ResumableStream::parseHead(const std::byte* head
 
 // ---- Sending
 
+/// Twice as much as is needed: a message rarely meets the end of the ring, where its record has to end.
+void ResumableStream::keepRoomFor(size_t bytes) {
+  const size_t kept = written_ - acknowledged_;
+  while (kept_.bytes() < window_ && bytes > (kept_.bytes() - kept) / 2) kept_.grow(records_);
+}
+
+size_t ResumableStream::write(std::span<const iovec> parts, size_t skip, size_t most) {
+  size_t wanted = 0;
+  for (const iovec& part : parts) wanted += part.iov_len;
+  keepRoomFor(std::min(wanted - std::min(skip, wanted), most));
+  size_t taken = 0;
+  uint32_t begun = 0, crc = 0;  // of the record that is being filled
+  const auto close = [&] {
+    if (begun > 0) closeRecord(written_ - begun, begun, crc);
+    begun = crc = 0;
+  };
+  for (const iovec& part : parts) {
+    const size_t from = std::min(skip, part.iov_len);
+    skip -= from;
+    const bool alone = part.iov_len >= kLeastAloneBytes;
+    if (alone) close();
+    const auto* data = static_cast<const std::byte*>(part.iov_base) + from;
+    for (size_t left = part.iov_len - from; left > 0;) {
+      const size_t room = kept_.bytes() - (written_ - acknowledged_), toEnd = kept_.left(written_);
+      const size_t n = std::min({left, room, toEnd, kMostRecordBytes - begun});
+      if (n == 0 || records_.size() >= kMostRecords || (begun == 0 && taken >= most)) {
+        close();
+        return taken;
+      }
+      if (begun == 0) beginRecord();
+      crc = keep(kept_.at(written_), data, n, crc);
+      written_ += n;
+      taken += n;
+      begun += static_cast<uint32_t>(n);
+      data += n;
+      left -= n;
+      if (begun == kMostRecordBytes || n == toEnd) close();
+    }
+    if (alone) close();
+  }
+  close();
+  return taken;
+}
+
+void ResumableStream::beginRecord() {
+  if (seal_ != nullptr) seal_->beginData(written_, consumed_);
+}
+
+/// Copies bytes of the record to where they are kept; the checksum with them.
+uint32_t ResumableStream::keep(std::byte* dst, const std::byte* src, size_t bytes, uint32_t crc) {
+  if (seal_ == nullptr) return crc32cCopy(dst, src, bytes, crc);
+  seal_->put(dst, src, bytes);
+  return 0;
+}
+
+void ResumableStream::closeRecord(uint64_t position, uint32_t bytes, uint32_t crc) {
+  Record record{makeHead(Kind::Data, bytes, position, consumed_, crc), position, bytes};
+  if (seal_ != nullptr) putTag(seal_->endData(), &record.head);
+  records_.push_back(record);
+  saidConsumed_ = consumed_;
+  recordsTaken_ = 0;
+}
+
 /// What else has to be said, at the border of two records.
 void ResumableStream::makeControl() {
   if (controlMade_ && controlSent_ > 0) return;
@@ -132,10 +194,7 @@ size_t ResumableStream::toSend(std::span<iovec> parts) {
   const auto addRecord = [&](const Record& record, size_t from) {
     if (from < headBytes_) add(record.head.data() + from, headBytes_ - from);
     const size_t ofPayload = from < headBytes_ ? 0 : from - headBytes_;
-    const uint64_t at = record.position + ofPayload;
-    const size_t left = record.bytes - ofPayload, toEnd = std::min(left, kept_.left(at));
-    add(kept_.at(at), toEnd);
-    if (left > toEnd) add(kept_.at(at + toEnd), left - toEnd);
+    add(payloadOf(record) + ofPayload, record.bytes - ofPayload);
   };
   size_t next = cursor_;
   if (offset_ > 0 && !restDue_) addRecord(records_[next++], offset_);
@@ -145,7 +204,7 @@ size_t ResumableStream::toSend(std::span<iovec> parts) {
     if (controlKind_ != Kind::Rest) return n;
     addRecord(records_[next++], offset_);
   }
-  for (; resumed_ && next < records_.size() && n + 3 <= parts.size(); ++next) addRecord(records_[next], 0);
+  for (; resumed_ && next < records_.size() && n + 2 <= parts.size(); ++next) addRecord(records_[next], 0);
   return n;
 }
 
@@ -214,15 +273,8 @@ Status ResumableStream::damaged(uint32_t bytes, uint64_t position) {
 }
 
 std::span<std::byte> ResumableStream::room() {
-  guess_.active = false;
-  return roomBehind();
-}
-
-/// Besides what recall() needs.
-std::span<std::byte> ResumableStream::roomBehind() {
-  makeRoom(kLeastRoomBytes + landed_);
-  const size_t free = capacity_ - end_;
-  return {in_.get() + end_, free - std::min(free, landed_)};
+  makeRoom(kLeastRoomBytes);
+  return {in_.get() + end_, capacity_ - end_};
 }
 
 void ResumableStream::makeRoom(size_t bytes) {
@@ -251,15 +303,12 @@ Status ResumableStream::came(size_t bytes) {
 }
 
 Status ResumableStream::parseAll(size_t bytes) {
-  if (std::exchange(guess_.active, false)) {
-    TUTTI_TRY(cameGuessed(bytes));
-  } else if (straight_.active) {
+  if (straight_.active) {
     const size_t ofRecord = std::min<size_t>(bytes, straight_.bytes - straight_.got);
     TUTTI_TRY(cameStraight(ofRecord));
-    end_ += bytes - ofRecord;
-  } else {
-    end_ += bytes;
+    bytes -= ofRecord;
   }
+  end_ += bytes;
   TUTTI_ASSERT_CMP(end_, <=, capacity_);
   for (bool whole = true; whole;) TUTTI_TRY(parseOne(&whole));
   return {};

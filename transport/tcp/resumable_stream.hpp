@@ -38,14 +38,11 @@ namespace tutti::tcp {
 
 inline constexpr size_t kRecordHeadBytes = 32;
 inline constexpr size_t kSealedHeadBytes = kRecordHeadBytes + Gcm::kTagBytes;
-inline constexpr size_t kMostRecordBytes = (128 << 10) + 64;  // a round number of bytes and what is said before them
-inline constexpr size_t kMostRecords = 4096;                  // that one end keeps
-/// A part of at least so many bytes is large: it ends its record, so that its receiver can have it go straight to where
-/// it is wanted.
-inline constexpr size_t kLeastLargeBytes = 4 << 10;
-
-/// What a large part shares its record with: the small one before it, if its receiver reads both at once, or none.
-enum class Large : uint8_t { Joined, Alone };
+inline constexpr size_t kMostRecordBytes = 128 << 10;
+inline constexpr size_t kMostRecords = 4096;  // that one end keeps
+/// A part of at least so many bytes has records of its own, so that its receiver can have them go straight to where
+/// they are wanted.
+inline constexpr size_t kLeastAloneBytes = 8 << 10;
 
 /// One thread.
 class ResumableStream {
@@ -58,7 +55,7 @@ class ResumableStream {
 
   /// Takes bytes of `parts` behind the first `skip`, as many as there is room for, but no further record from `most`
   /// on; how many.
-  size_t write(std::span<const iovec> parts, size_t skip, size_t most = SIZE_MAX, Large large = Large::Joined);
+  size_t write(std::span<const iovec> parts, size_t skip, size_t most = SIZE_MAX);
   /// Taken, ever; of these, those that a connection has had once; and those that the peer has consumed.
   uint64_t written() const { return written_; }
   uint64_t sent() const { return sentMost_; }
@@ -77,14 +74,11 @@ class ResumableStream {
   /// Where to put what comes from the connection; empty if the peer has sent more than it may.
   std::span<std::byte> room();
   /// Where to put what comes if the bytes behind those taken are wanted in `parts`: there, as far as a whole record
-  /// fits or the next one is likely to, and in room(); how many of `to` were filled in (5 at least).  Without `parts`:
-  /// as before.  From then on `parts` are lent until take() has given all that is available or others are given here,
-  /// recall(), or abandon().  Until bytes are given, anything may be in them; what has come may stay in them, also what
-  /// is behind the bytes that take() has given.
+  /// fits, and in room(); how many of `to` were filled in (5 at least).  Without `parts`: as before.  From then on
+  /// `parts` are borrowed until take() has given bytes, others are given here, abandon(), or disconnect().
   size_t aim(std::span<const iovec> parts, std::span<iovec> to);
-  /// Takes what is in lent memory into memory of the stream's own: nothing is lent any more.
-  void recall();
-  /// The same, and what has come is lost: for a reader that has gone.  The connection is of no more use for receiving.
+  /// Nothing is borrowed any more, and what has come to it is lost: for a reader that has gone.  The connection is of
+  /// no more use for receiving; the next one brings it again.
   void abandon() noexcept;
   /// So many bytes were put there.  Errors: RemoteError: they are damaged or no records; the connection must be ended.
   Status came(size_t bytes);
@@ -125,13 +119,6 @@ class ResumableStream {
     uint32_t bytes = 0, got = 0;
     uint32_t crc = 0, wanted = 0;
   };
-  /// A record of which nothing has come, if it is as its reader expects: its head, and its bytes' places.
-  struct Guess {
-    bool active = false;
-    Head head{};
-    std::array<iovec, 3> to{};
-    size_t bytes = 0;
-  };
   struct Parsed {
     Kind kind;
     uint32_t bytes;
@@ -152,20 +139,15 @@ class ResumableStream {
   static Gcm::Tag tagOf(const std::byte* head);
   bool intact(const std::byte* head, const Parsed& record, std::byte* payload);
   void closeRecord(uint64_t position, uint32_t bytes, uint32_t crc);
+  const std::byte* payloadOf(const Record& record) const { return kept_.at(record.position); }
   void keepRoomFor(size_t bytes);
   void makeControl();
   void controlWasSent();
   Status acknowledge(uint64_t consumed);
   Status resumeAt(uint64_t received, uint32_t kept);
   Status parseOne(bool* whole);
-  std::span<std::byte> roomBehind();
-  bool moveStraight(std::span<const iovec> parts);
   bool goesTo(std::span<const iovec> parts) const;
   bool beginStraight(std::span<const iovec> parts);
-  bool straightTo(std::span<const iovec> parts, const std::byte* head, const Parsed& record);
-  bool beginGuess(std::span<const iovec> parts);
-  Status cameGuessed(size_t bytes);
-  void putBack(size_t from, size_t bytes, size_t at);
   Status cameStraight(size_t bytes);
   bool straightIntact(const Parsed& record);
   void endStraight();
@@ -202,8 +184,7 @@ class ResumableStream {
   bool spoiled_ = false;        // something that came on this one is not as sent
   bool firstRecord_ = false;    // of a new connection: it must be a resume
   Straight straight_;           // while it is active, in_ is empty
-  Guess guess_;                 // from aim() to came(); the same
-  size_t landed_ = 0;           // bytes at the end of the last one's memory that nobody has taken yet; it is lent
+  size_t landed_ = 0;           // bytes at the end of the last one's memory that nobody has taken yet
   uint64_t received_ = 0, consumed_ = 0;
   uint64_t saidConsumed_ = 0;
   size_t recordsTaken_ = 0;  // since then

@@ -198,8 +198,8 @@ int Sockets::soonest(uint32_t among, size_t bytes) {
   return hasIt ? best : -1;
 }
 
-Result<size_t> Sockets::write(int i, std::span<iovec> parts, Large large) {
-  if (resumable()) return resumable_[static_cast<size_t>(i)]->write(parts, large);
+Result<size_t> Sockets::write(int i, std::span<iovec> parts) {
+  if (resumable()) return resumable_[static_cast<size_t>(i)]->write(parts);
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
@@ -245,9 +245,9 @@ Result<size_t> Sockets::written(ssize_t n) {
   return broken(errno, "sending to");
 }
 
-Result<size_t> Sockets::readResumable(int i, std::span<const iovec> parts, bool straight, size_t want) {
+Result<size_t> Sockets::readResumable(int i, std::span<const iovec> parts, bool straight) {
   ResumableSocket& socket = *resumable_[static_cast<size_t>(i)];
-  Result<size_t> n = socket.readFirst(parts, want, straight);
+  Result<size_t> n = socket.read(parts, straight);
   if (!n.ok() && socket.peerSaidBye()) closed_ |= 1u << i;
   return n;
 }

@@ -85,39 +85,24 @@ class Sockets {
   /// Bytes that moved; 0 if the system would have to wait.  Errors: RemoteError (the peer is gone), SystemError.
   /// SIGPIPE is never raised.  What is read into may be written until a read of it has given bytes, or one into other
   /// memory.
-  Result<size_t> write(int i, std::span<iovec> parts) { return write(i, parts, Large::Joined); }
+  Result<size_t> write(int i, std::span<iovec> parts);
   Result<size_t> read(int i, std::span<iovec> parts);
-  /// The same for a piece of a message whose receiver reads the header before it knows where the rest goes.
-  Result<size_t> writePiece(int i, std::span<iovec> parts) { return write(i, parts, Large::Alone); }
   /// The same for one piece of memory, which costs the system less.
   Result<size_t> write(int i, std::span<const std::byte> bytes);
   Result<size_t> read(int i, std::span<std::byte> bytes);
-  /// A read of small messages, into memory that they are copied out of.
-  Result<size_t> readAhead(int i, std::span<std::byte> bytes);
-  /// The same of resumable ones, which read ahead themselves: no more than `parts` is given.
-  Result<size_t> readSmall(int i, std::span<const iovec> parts) { return readResumable(i, parts, false); }
-  /// Of resumable ones, up to `want` bytes, while what comes behind them may go to the rest of `parts`, which nothing
-  /// else may use until it has been read, or recall().
-  Result<size_t> readFirst(int i, std::span<const iovec> parts, size_t want) {
-    return readResumable(i, parts, true, want);
-  }
-
-  /// What has come to memory that was lent to reads of this socket moves away from there.
-  void recall(int i) {
-    if (resumable()) resumable_[static_cast<size_t>(i)]->recall();
-  }
-  /// No read's memory is used any more; there are no further reads.
+  /// Nothing that was read into is written any more; for a reader that gives up.
   void abandon() noexcept {
     for (const auto& socket : resumable_) socket->abandon();
   }
+  /// A read of small messages, into memory that they are copied out of.
+  Result<size_t> readAhead(int i, std::span<std::byte> bytes);
 
  private:
   void prepare(int fd) const;
   void tune(int fd) const;
   void setOption(int fd, int name, int value) const;
-  Result<size_t> write(int i, std::span<iovec> parts, Large large);
   Result<size_t> written(ssize_t n);
-  Result<size_t> readResumable(int i, std::span<const iovec> parts, bool straight, size_t want = SIZE_MAX);
+  Result<size_t> readResumable(int i, std::span<const iovec> parts, bool straight);
   Result<size_t> got(int i, ssize_t n);
   Status broken(int errnum, const char* doing) const;
 

@@ -14,7 +14,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::string_view kTag = "tcp5";
+constexpr std::string_view kTag = "tcp4";
 constexpr size_t kMostSlotBytes = size_t{1} << 26;
 
 // Takes " key=NUMBER" off the front of text.

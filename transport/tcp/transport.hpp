@@ -61,7 +61,7 @@ class TcpTransport : public Transport {
   std::unique_ptr<State> state_;
 };
 
-/// "tcp5 sockets=2 slot=131072 reconnect=1 window=2097152 host=17 paths=1 seal=0", without the deadline.  Errors:
+/// "tcp4 sockets=2 slot=131072 reconnect=1 window=2097152 host=17 paths=1 seal=0", without the deadline.  Errors:
 /// RemoteError: not such a text.
 Address encodeTcpAddress(const TcpOptions& options);
 Result<TcpOptions> decodeTcpAddress(const Address& address);
