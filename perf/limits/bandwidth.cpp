@@ -12,13 +12,6 @@
 
 #include "perf/limits/measure.hpp"
 
-// Wider vectors where the processor has them, chosen when the program starts.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
-#define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define WIDEST
-#endif
-
 namespace tutti::limits {
 namespace {
 

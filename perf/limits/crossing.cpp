@@ -15,13 +15,6 @@
 
 #include "perf/limits/measure.hpp"
 
-// Wider vectors where the processor has them, chosen when the program starts.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
-#define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define WIDEST
-#endif
-
 namespace tutti::limits {
 namespace {
 
@@ -34,7 +27,7 @@ using Copy = void (*)(std::byte* to, const std::byte* from, size_t bytes);
 
 void copyBySystem(std::byte* to, const std::byte* from, size_t bytes) { std::memcpy(to, from, bytes); }
 
-/// The longest messages of other cores' memory come faster when lines of both sides are asked for ahead.
+/// Long copies of memory that another core wrote are faster when lines of both sides are asked for ahead.
 WIDEST void copyFetchingAhead(std::byte* to, const std::byte* from, size_t bytes) {
   typedef float Line __attribute__((vector_size(64), aligned(4), may_alias));
   constexpr size_t kAhead = 512;

@@ -7,6 +7,13 @@
 #include <chrono>
 #include <vector>
 
+// Wider vectors where the processor has them, chosen when the program starts.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
+#define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define WIDEST
+#endif
+
 namespace tutti::limits {
 
 /// "bandwidth kernel=K threads=T bytes=B traffic=G": every thread, pinned to a cpu of its own, works on private buffers

@@ -104,8 +104,8 @@ class CallPlanner {
   bool pulls() const;
   /// Whether a send of `bytes` lends memory that the peer has not mapped.
   bool lends(int peer, size_t bytes) const;
-  /// What finds out whether to lend instead; null where there is no choice, or nothing is to be learned.  Only with the
-  /// turn.  Lives as long as this.
+  /// The chooser of such sends, borrowed from this; null where there is one protocol only, or nothing is learned.  Only
+  /// with the turn.
   SendProtocolChooser* sendChooser(int peer, size_t bytes, bool inGroup);
   /// The most bytes of one message of a send or receive that is cut; the same on both ends.
   size_t sliceBytesTo(int peer) const;

@@ -64,8 +64,11 @@ void SendKind::tellFound() const {
              usText(found.ns), " us, ", found.lends ? "slots " : "direct ", usText(trials_.nsOf(1 - taken)), " us");
 }
 
-void SendLearning::add(const LearnedSend& found) {
-  if (found_.size() < kMostFound) found_.push_back(found);
+std::vector<LearnedSend> SendLearning::takeFound() {
+  std::vector<LearnedSend> all;
+  for (const auto& [key, found] : found_) all.push_back(found);
+  found_.clear();
+  return all;
 }
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// What a rank learns about its sends: whether the receiver should read the sender's memory, or both copy through slots.
+// Learning of sends: whether the receiver should read the sender's memory, or both copy through slots.
 //
 // Receivers take either, so each sender finds out alone, by size and peer: the two protocols take turns
 // (src/plan/trials.hpp), and the receiver says in shared memory what a message took.  A sender waits for no answer: it
@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include "src/exec/point_to_point.hpp"
@@ -46,7 +44,7 @@ class SendKind final : public SendProtocolChooser {
       : all_(all), last_(last), key_(key), planned_(planned), trials_({.untouched = untouched(key.bytes)}) {}
   Choice choose(const Endpoint& endpoint, const std::byte* data) override;
   const Trials& trials() const { return trials_; }
-  /// What the sends go by, as far as is known.
+  /// Whether the protocol that is taken lends memory.
   bool lends() const { return lendsBy(trials_.taken()); }
 
  private:
@@ -90,16 +88,16 @@ class SendLearning {
     return &kinds_.try_emplace(key, *this, timed_[key.peer], key, plan()).first->second;
   }
   /// A kind's comparison has come to an end, for now.
-  void add(const LearnedSend& found);
-  /// What was found, the latest last, once.
-  std::vector<LearnedSend> takeFound() { return std::exchange(found_, {}); }
+  void add(const LearnedSend& found) { found_[found.key] = found; }
+  /// The latest that was found of each kind, once.
+  std::vector<LearnedSend> takeFound();
 
  private:
-  static constexpr size_t kMostKinds = 4096, kMostFound = 1024;
+  static constexpr size_t kMostKinds = 4096;
 
   std::map<SendKey, SendKind> kinds_;
   std::map<int, TimedSend> timed_;  // by peer
-  std::vector<LearnedSend> found_;
+  std::map<SendKey, LearnedSend> found_;
 };
 
 }  // namespace tutti

@@ -98,8 +98,8 @@ inline constexpr size_t kMostTuningBytes = 1 << 20;
 /// not measured (blocks of different sizes, no bytes).
 std::optional<TunedWay> tunedFor(const Tuning& tuning, const PlanRequest& request);
 
-/// What was learned for about this size; else the protocol of the nearest tuned size, with a time between those of the
-/// two nearest.  None: nothing was measured among such ranks.
+/// The protocol that was learned for about this size; else that of the nearest tuned size, with a time between those of
+/// the two nearest.  None: nothing was measured among such ranks.
 std::optional<TunedSend> tunedSend(const Tuning& tuning, const TunedRanks& ranks, size_t bytes);
 /// Whether sends of just this size were learned.
 bool keepsSend(const Tuning& tuning, const TunedRanks& ranks, size_t bytes);

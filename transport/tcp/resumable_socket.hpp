@@ -29,7 +29,7 @@ class ResumableSocket {
   /// straight: bytes go to `parts` without a stop here where records allow it; they are then borrowed until they are
   /// counted as read, or others are given.
   Result<size_t> read(std::span<const iovec> parts, bool straight);
-  /// What was borrowed is the caller's again, and what has come to it is lost: the caller reads no more.
+  /// The caller reads no more: memory that read() borrowed is its own again, and bytes that have come there are lost.
   void abandon() noexcept { stream_.abandon(); }
   /// Move what waits here, and look for what the peer says of it.
   void serve();

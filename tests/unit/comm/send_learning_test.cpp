@@ -122,16 +122,7 @@ TEST_CASE("what a sender waits for the end of a message that it lends counts") {
 }
 
 TEST_CASE("sends whose receiver says nothing go as planned") {
-  class Silent final : public Endpoint {
-   public:
-    size_t slotBytes() const override { return 1; }
-    Result<bool> send(const std::byte*, size_t, const Fingerprint&) override { return true; }
-    Result<std::span<std::byte>> reserve() override { return std::span<std::byte>(); }
-    Result<bool> commit(size_t, const Fingerprint&) override { return true; }
-    Result<const std::byte*> peek(const Expect&) override { return static_cast<const std::byte*>(nullptr); }
-    void release() override {}
-    Result<bool> receive(std::byte*, const Expect&) override { return false; }
-  } silent;
+  const Peer silent(9'000, 5'000);  // is told of no send
   std::byte data{};
   for (const bool planned : {false, true}) {
     SendLearning all;
