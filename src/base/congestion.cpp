@@ -38,14 +38,6 @@ std::string systemList(const char* what) {
 
 bool paces(const std::string& control) { return control.starts_with("bbr"); }
 
-/// Of a connection, by what its handshake took; false where that is not known.
-bool isNear(int fd) {
-  tcp_info info = {};
-  socklen_t bytes = sizeof info;
-  const bool known = getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0;
-  return known && info.tcpi_rtt > 0 && info.tcpi_rtt < kNearUs;
-}
-
 /// What a new socket has.
 std::string systemControl() {
   const Fd fresh(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -81,6 +73,13 @@ Status checkCongestionControl(const std::string& name) {
   if (!fresh.valid()) return errnoError(errno, ErrorCode::SocketRefused, "a socket to try a congestion control on");
   const Status has = setCongestionControl(fresh.get(), name);
   return has.ok() ? has : Status(has.code(), cat("TUTTI_TCP_CONGESTION: ", has.text()));
+}
+
+bool isNear(int fd) {
+  tcp_info info = {};
+  socklen_t bytes = sizeof info;
+  const bool known = getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0;
+  return known && info.tcpi_rtt > 0 && info.tcpi_rtt < kNearUs;
 }
 
 void beginUnpaced(int fd) {

@@ -25,6 +25,9 @@ void followSystemPace(int fd);
 /// Round trips of less than this, microseconds, are within a data centre.
 inline constexpr unsigned kNearUs = 1000;
 
+/// Whether the other end of a connection is near, by what its handshake took; false where that is not known.
+bool isNear(int fd);
+
 /// The name of a socket's control; "" where it has none: not a TCP socket.
 std::string congestionControlOf(int fd);
 

@@ -57,7 +57,7 @@ void Outgoing::putInLine(const std::byte* data, const Header& header) {
 // The first message of a row still leaves when it is written, so that the receiver knows of the row before anything
 // waits for its acknowledgement; whatever ends a row sends what was held back.
 bool Outgoing::inRow() {
-  if (!sockets_.local()) return false;
+  if (sockets_.severalPaths() || !sockets_.near()) return false;
   const bool row = row_.next(packed(), sockets_.heardOf(), looks_.load(std::memory_order_relaxed));
   if (!row && gathers_) sockets_.gather(gathers_ = false);
   return row;

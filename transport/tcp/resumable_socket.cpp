@@ -122,6 +122,7 @@ void ResumableSocket::flush() {
     const ssize_t n = retried([&] { return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT); });
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (n < 0) return writeFailed(std::strerror(errno));
+    traffic_.left = true;
     stream_.wasSent(static_cast<size_t>(n));
   }
 }
@@ -146,7 +147,7 @@ bool ResumableSocket::pull(std::span<const iovec> parts) {
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
   if (n < 0) return broke(std::strerror(errno)), false;
   if (n == 0) return broke("the connection was closed"), false;
-  heard_ = true;
+  heard_ = traffic_.came = true;
   const bool resumed = stream_.resumed();
   if (const Status status = stream_.came(static_cast<size_t>(n)); !status.ok()) return broke(status.message()), false;
   if (!resumed && stream_.resumed()) cameBack();

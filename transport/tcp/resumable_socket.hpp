@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "src/base/fd.hpp"
 #include "transport/tcp/reopener.hpp"
@@ -31,6 +32,11 @@ class ResumableSocket {
   Result<size_t> read(std::span<const iovec> parts, bool straight);
   /// The caller reads no more: memory that read() borrowed is its own again, and bytes that have come there are lost.
   void abandon() noexcept { stream_.abandon(); }
+  /// What has moved on the connection since the last question.
+  struct Traffic {
+    bool came = false, left = false;
+  };
+  Traffic traffic() { return std::exchange(traffic_, {}); }
   /// Move what waits here, and look for what the peer says of it.
   void serve();
   /// Time has passed.  True while it is away.
@@ -79,6 +85,7 @@ class ResumableSocket {
   int pendingGeneration_ = 0;
   int64_t nextLookNs_ = 0;
 
+  Traffic traffic_;
   bool heard_ = true;
   int64_t heardNs_ = 0, probedNs_ = 0, probeGapNs_ = 0;
   std::optional<Status> ended_;

@@ -1,9 +1,10 @@
-// Rows of small messages inside a host.
+// Rows of small messages to a peer on this host or near it.
 //
 // A root that runs ahead, or a rank of a Reduce that only sends, writes one small message after the other, and a write
 // costs the system 1.6 us, nearly all of it for the way through the loopback interface.  In such a row we let the
 // kernel gather what is written while something is unacknowledged (Nagle's algorithm, RFC 896: TCP_NODELAY off): a
-// write then costs 0.4 us, and many messages make the way together.
+// write then costs 0.4 us, and many messages make the way together.  Nothing is held back where a round trip is long
+// beside what that saves (Sockets::near): the last of a row waits for one.
 //
 // Nothing may hang on that.  What the kernel holds back leaves when the receiver's kernel acknowledges what came
 // before, which it does when the receiver reads it, unless it hopes to do so along with an answer (up to 40 ms later).

@@ -97,7 +97,6 @@ Sockets::Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopen
       fds_(std::move(fds)),
       spread_(static_cast<uint32_t>(count_)),
       onHost_(staysOnHost(fd(0))),
-      local_(onHost_ && reopener == nullptr),
       tuning_(std::move(tuning)) {
   if (onHost_) spread_ = 1;
   if (severalPaths()) loads_.resize(static_cast<size_t>(count_));
@@ -114,8 +113,9 @@ Sockets::Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopen
   }
 }
 
-void Sockets::prepare(int fd) const {
+void Sockets::prepare(int fd) {
   if (!onHost_) tune(fd);
+  near_ = near_ && (onHost_ || isNear(fd));
   // A message must leave when it is written, but for rows (row.hpp).  Socket buffers are left alone: setting them
   // would end the kernel's own tuning, which goes higher than we may ask for.
   setOption(fd, TCP_NODELAY, 1);
@@ -248,6 +248,9 @@ Result<size_t> Sockets::written(ssize_t n) {
 Result<size_t> Sockets::readResumable(int i, std::span<const iovec> parts, bool straight) {
   ResumableSocket& socket = *resumable_[static_cast<size_t>(i)];
   Result<size_t> n = socket.read(parts, straight);
+  const ResumableSocket::Traffic traffic = socket.traffic();
+  answered_ = answered_ || traffic.left;
+  came_ = came_ || traffic.came;
   if (!n.ok() && socket.peerSaidBye()) closed_ |= 1u << i;
   return n;
 }

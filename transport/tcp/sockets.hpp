@@ -45,8 +45,8 @@ class Sockets {
   /// queues to fill there, and every further socket is another system call).
   uint32_t spread() const { return spread_; }
   int peer() const { return peer_; }
-  /// Both ends are on this host, and nothing is made again: only the first socket is in use.
-  bool local() const { return local_; }
+  /// A round trip takes so little that small messages may wait for one: the peer is on this host or near it.
+  bool near() const { return near_; }
   /// Sockets may be made again: fd(i) changes, and what is in it are records.
   bool resumable() const { return !resumable_.empty(); }
   /// Of resumable ones.  onChange: as ResumableSocket's.  tick: true while one is away.
@@ -98,7 +98,7 @@ class Sockets {
   Result<size_t> readAhead(int i, std::span<std::byte> bytes);
 
  private:
-  void prepare(int fd) const;
+  void prepare(int fd);
   void tune(int fd) const;
   void setOption(int fd, int name, int value) const;
   Result<size_t> written(ssize_t n);
@@ -113,7 +113,7 @@ class Sockets {
   std::vector<std::unique_ptr<ResumableSocket>> resumable_;  // these
   uint32_t spread_;
   bool onHost_;  // both ends are
-  bool local_;
+  bool near_ = true;
   Tuning tuning_;
   std::vector<PathLoad> loads_;  // by socket, where there are several paths
   uint32_t closed_ = 0;          // a bit for each
