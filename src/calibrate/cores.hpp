@@ -22,6 +22,7 @@ class OnThisCore {
   }
   OnThisCore(const OnThisCore&) = delete;
   OnThisCore& operator=(const OnThisCore&) = delete;
+  bool bound() const { return bound_; }
   ~OnThisCore() {
     if (bound_) (void)sched_setaffinity(0, sizeof before_, &before_);
   }

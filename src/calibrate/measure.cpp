@@ -11,6 +11,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/copy.hpp"
 #include "src/calibrate/disturbance.hpp"
+#include "src/calibrate/hand_over.hpp"
 #include "src/calibrate/memory.hpp"
 
 namespace tutti {
@@ -230,9 +231,10 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& 
                                int budgetMs, double tooBusy) {
   const Disturbance disturbance;
   Calibration c = defaultCalibration(machine, kinds);
-  const int64_t lastEnd = nowNs() + 3 * budgetMs * kMs;
+  const int64_t lastEnd = nowNs() + 4 * budgetMs * kMs;
   setCopyLoops({});
   for (const LinkProbes::Link& kind : probes.links) measureHere(kind, nowNs() + budgetMs * kMs, &c);
+  c.handOverUs = measureHandOver();
   measureMemory(&c);
   std::optional<Calibration> more;
   if (disturbance.share() <= tooBusy) more = withTwoCores(c, probes, budgetMs, lastEnd, tooBusy);

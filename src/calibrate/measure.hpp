@@ -69,7 +69,7 @@ struct LinkProbes {
 ///    they had meanwhile.
 ///
 /// Single messages may take `budgetMs` in all. No kind of link begins its streams after as much again. Everything ends
-/// after three times as much; a probe that has begun is waited for. A calibration that lacks something is not complete.
+/// after four times as much; a probe that has begun is waited for. A calibration that lacks something is not complete.
 Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& kinds, const LinkProbes& probes,
                                int budgetMs = 200, double tooBusy = kTooBusy);
 /// Scales a link's built-in figures to this machine.  here: what one core takes of a message's two ends, as measured.

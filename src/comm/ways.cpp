@@ -16,6 +16,8 @@ namespace {
 // The fastest way, or one within 10 % of it, was among the five that cost least by the planner's figures, and cost at
 // most twice the least, in 95 of 96 cells on 2, 4 and 8 ranks of two cores (perf/results/learning-2core-vm.txt).
 constexpr double kMostCost = 2;
+// By figures that others disturbed a protocol may look so much dearer than it is.
+constexpr double kMostCostByPoorFigures = 20;
 // A way that is kept for later jobs takes at most this part of the time of what is planned.
 constexpr double kClearly = 0.95;
 /// It takes too long to see how a way rounds among more ranks.
@@ -37,8 +39,8 @@ bool looksLike(const Candidate& a, const Candidate& b) {
          near(a.workUs, b.workUs) && near(a.wireUs, b.wireUs);
 }
 
-/// The rows that are expected to cost little, the cheapest first.
-std::vector<const Candidate*> cheapOnes(const Choice& choice) {
+/// The rows that are expected to cost no more than `most` times the least, the cheapest first.
+std::vector<const Candidate*> cheapOnes(const Choice& choice, double most) {
   std::vector<const Candidate*> rows;
   double least = choice.costUs;
   for (const Candidate& row : choice.table) {
@@ -47,9 +49,19 @@ std::vector<const Candidate*> cheapOnes(const Choice& choice) {
     rows.push_back(&row);
     if (!row.tuned) least = std::min(least, row.costUs);
   }
-  std::erase_if(rows, [&](const Candidate* row) { return row->costUs > kMostCost * least; });
+  std::erase_if(rows, [&](const Candidate* row) { return row->costUs > most * least; });
   std::ranges::stable_sort(rows, {}, [](const Candidate* row) { return row->costUs; });
   return rows;
+}
+
+/// Poor figures are wrong about a protocol and not about an algorithm, and by one protocol alone nobody would notice:
+/// the choice's algorithm by the other one comes first, which also rounds as the choice does.
+void otherProtocolFirst(const Choice& choice, std::vector<const Candidate*>* rows) {
+  const auto other = std::ranges::find_if(*rows, [&](const Candidate* row) {
+    return row->algorithm == choice.algorithm &&
+           (row->protocol == Protocol::Direct) != (choice.protocol == Protocol::Direct);
+  });
+  if (other != rows->end()) std::rotate(rows->begin(), other, other + 1);
 }
 
 }  // namespace
@@ -79,7 +91,8 @@ Result<std::vector<TriedWay>> CallPlanner::waysOf(const Call& call) {
   const PlanKey key = keyOf(call);
   if (key.narrow) return ways;  // where messages are rounded, each way gives other bits
   PlanRequest request = callRequest(shapeOf(call, key), key);
-  request.within = kMostCost;
+  const bool good = state_.calibration.good();
+  request.within = good ? kMostCost : kMostCostByPoorFigures;
   TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, state_.calibration, estimatesFor(false)));
   if (choice.ready) return ways;
   ways[0] = {choice.algorithm, choice.protocol, choice.joined};
@@ -103,7 +116,9 @@ Result<std::vector<TriedWay>> CallPlanner::waysOf(const Call& call) {
       return (other->algorithm == row.algorithm && (published || same)) || looksLike(*other, row);
     });
   };
-  for (const Candidate* row : cheapOnes(choice)) {
+  std::vector<const Candidate*> rows = cheapOnes(choice, request.within);
+  if (!good) otherProtocolFirst(choice, &rows);
+  for (const Candidate* row : rows) {
     if (ways.size() == Trials::kMostWays) break;
     if (isThere(*row)) continue;
     if (sameBits) {

@@ -114,6 +114,7 @@ bool parseLine(std::string_view key, std::string_view rest, Calibration* into) {
   if (key == "caches") return parseCaches(rest, into);
   if (key == "copy-loops") return parseLoops(rest, into);
   if (key == "stream-from-bytes") return parseNumber(rest, uint64_t{0}, UINT64_MAX, &into->streamFromBytes);
+  if (key == "hand-over-us") return parseNumber(rest, 0.0, kMostLatencyUs, &into->handOverUs);
   if (key == "stream") return parseStream(rest, into);
   if (key == "alone") return parseAlone(rest, into);
   if (key == "here") return parseHere(rest, into);
@@ -218,7 +219,7 @@ std::string toText(const Calibration& c) {
   for (const double part : c.caches) out += cat(" ", number(part));
   out += "\ncopy-loops";
   for (const bool loop : c.copyLoops) out += loop ? " 1" : " 0";
-  out += cat("\nstream-from-bytes ", c.streamFromBytes, "\n");
+  out += cat("\nstream-from-bytes ", c.streamFromBytes, "\nhand-over-us ", number(c.handOverUs), "\n");
   for (const Calibration::Link& link : c.links) {
     for (const Protocol p : kAllProtocols) out += linesOf(cat(link.key, " ", protocolName(p), " "), link.costs[p]);
   }
@@ -270,6 +271,9 @@ Calibration bestOf(const Calibration& a, const Calibration& b) {
   }
   if (!a.complete || !b.complete) return best;
   for (const auto* all : {&a, &b}) {
+    if (all->handOverUs > 0 && (best.handOverUs <= 0 || all->handOverUs < best.handOverUs)) {
+      best.handOverUs = all->handOverUs;
+    }
     takeBetterMemory(*all, &best);
     for (const Calibration::Link& link : all->links) {
       if (a.find(link.key) == nullptr || b.find(link.key) == nullptr) continue;

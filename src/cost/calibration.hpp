@@ -3,7 +3,7 @@
 // Calibration is a value.  One rank has it (measured, or read from a file) and hands it to the others at init, so that
 // all ranks compare the same numbers.  Its text form is one line per figure:
 //
-//   tutti-calibration 9
+//   tutti-calibration 10
 //   cpu Intel(R) Xeon(R) Processor @ 2.50GHz
 //   cores 2
 //   host build-7
@@ -13,6 +13,7 @@
 //   caches 0.4 0.6 0.9 1 1                         how far memory of each of kCacheFootprints is
 //   copy-loops 1 0 1                               by memcpy (0) or by the loop, for each of kCopyFootprints
 //   stream-from-bytes 2097152
+//   hand-over-us 2.2                               0: not measured
 //   link shm-threads slots 0.21 9.8 131072        kind, protocol, latency us, GB/s, most bytes of a message
 //   alone shm-threads slots 0.2 0.2 0.4 0.8 0 0 0 0 us of a message of each of kMessageSizes; 0: not measured
 //   stream shm-threads slots 9.9 4.4 8.5 3.1       kind, protocol, GB/s near one way and both ways, far the same
@@ -42,12 +43,16 @@ namespace tutti {
 /// Footprints between those, at which the slowing down of copies says how far memory is.
 inline constexpr std::array<size_t, 5> kCacheFootprints = {3 << 20, 4 << 20, 6 << 20, 8 << 20, 16 << 20};
 
+/// Figures that others disturbed more than this may be off by any factor.
+inline constexpr double kMostDisturbed = 0.1;
+
 struct Calibration {
-  static constexpr int kVersion = 9;
+  static constexpr int kVersion = 10;
   MachineIdentity machine;
   int times = 0;         // measured so often, of which these are the best figures; 0: built in
   double disturbed = 0;  // the part of this process's processors that others had meanwhile, when they had the least
   bool complete = true;  // there was time for all that could be measured
+  bool good() const { return complete && disturbed <= kMostDisturbed; }
   struct Link {
     std::string key;  // LinkProfile::key
     ProtocolCosts costs;
@@ -71,6 +76,9 @@ struct Calibration {
   CopyLoops copyLoops = {};
   /// For setStreamingThreshold (src/base/copy.hpp); UINT64_MAX: never.
   uint64_t streamFromBytes = UINT64_MAX;
+  /// Microseconds from sched_yield() of a thread until the other one of its core has seen what it wrote; 0: not
+  /// measured.
+  double handOverUs = 0;
 
   /// Null: no figures of this kind.
   const ProtocolCosts* find(std::string_view key) const;
@@ -116,9 +124,7 @@ Calibration bestOf(const Calibration& a, const Calibration& b);
 /// The better of each figure of copies and sums in memory.  Calibration::caches go with the faster near copy, to which
 /// they are relative.
 void takeBetterMemory(const Calibration& other, Calibration* into);
-/// Figures that are not complete, or that others disturbed more than this, are measured again by the programs that come
-/// later, ...
-inline constexpr double kMostDisturbed = 0.1;
+/// Figures that are not good() are measured again by the programs that come later, ...
 /// ... up to so often, and those that are not complete every so many seconds however often, ...
 inline constexpr int kMostTimes = 8;
 inline constexpr int kAgainSeconds = 300;

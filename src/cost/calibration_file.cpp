@@ -82,7 +82,7 @@ struct KeptFigures {
   std::string path;                    // empty: nowhere
   std::optional<Calibration> figures;  // as they are in the file; nothing: it is missing or no good
   bool lacking = false;                // those of a transport
-  bool good() const { return figures->complete && figures->disturbed <= kMostDisturbed; }
+  bool good() const { return figures->good(); }
   /// Whether they are to be used as they are.
   bool suffices() const;
 };

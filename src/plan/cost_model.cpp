@@ -170,7 +170,7 @@ CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protoco
   m.ranksPerCore = std::max(1.0, r.links.ranksPerCore);
   const bool shared = m.ranksPerCore > 1 && r.links.intra;
   for (LinearCost* link : {&m.intra, &m.link, &m.exchange, &m.oneWay}) {
-    if (shared) link->waitUs = kHandOverUs;
+    if (shared) link->waitUs = handOverUs(c);
     if (systemCalls) {
       link->workShare = kSystemCallWorkShare;
     } else if (shared && !r.links.inter) {

@@ -159,7 +159,7 @@ sim::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protoc
     prices.nodesShareCores = r.links.nodesShareCores;
     const double together = prices.nodesShareCores ? r.shape.nRanks : ranksOfNode(r.shape);
     prices.cores = std::max(1, static_cast<int>(std::lround(together / r.links.ranksPerCore)));
-    prices.turnUs = prices.passUs = kHandOverUs;
+    prices.turnUs = prices.passUs = handOverUs(c);
   }
   return prices;
 }

@@ -5,9 +5,17 @@
 
 namespace tutti {
 
-/// Microseconds from sched_yield() of one rank until the next on its core has looked for its messages: 0.5 us between
-/// threads and 0.7 us between processes for the switch alone, on a virtual Emerald Rapids Xeon.
+/// Where it was not measured: microseconds from sched_yield() of one rank until the next on its core has looked for its
+/// messages.  0.5 us between threads and 0.7 us between processes for the switch alone, on a virtual Emerald Rapids
+/// Xeon.
 inline constexpr double kHandOverUs = 0.8;
+/// How many times what it takes between two threads it takes between ranks, which are processes, and meet a core that
+/// up to three others have had: that Xeon, and 2.2 us beside 2.2 (two processes) and 3.4 (four) on a virtual Skylake
+/// one whose kernel changes page tables on every way in.
+inline constexpr double kRanksHandOver = 1.6;
+inline double handOverUs(const Calibration& c) {
+  return c.handOverUs > 0 ? kRanksHandOver * c.handOverUs : kHandOverUs;
+}
 /// The part of a message's latency that is work where ranks take turns on a core; for the other half it is on its way:
 /// who looks for it at once has to wait, and hands the core on.
 inline constexpr double kSharedWorkShare = 0.5;

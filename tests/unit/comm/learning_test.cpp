@@ -182,6 +182,33 @@ TEST_CASE("calls teach by default, and nothing where it is switched off or sums 
   CHECK(onRanks(2, learnsNothing) == "");
 }
 
+TEST_CASE("where figures were disturbed, calls also try the protocol that these make look bad") {
+  const TempFolder folder;
+  const Variable where("TUTTI_CALIBRATION", cat(folder.path(), "/figures"));
+  Calibration figures = defaultCalibration(thisMachine(), linkKinds());
+  figures.times = kMostTimes;  // else they would be measured again
+  for (Calibration::Link& link : figures.links) {
+    link.costs[Protocol::Slots].cost = {10, 1};
+    link.costs[Protocol::Direct].cost = {1, 10};
+    for (const Protocol p : {Protocol::Slots, Protocol::Direct})
+      link.costs[p].near = link.costs[p].far = {link.costs[p].cost.bandwidthGBps, link.costs[p].cost.bandwidthGBps};
+  }
+  const Call call = callOf(Collective::AllReduce, 64 << 10, tuttiFloat32);
+  for (const double disturbed : {0.0, 0.5}) {
+    figures.disturbed = disturbed;
+    REQUIRE(writeCalibration(calibrationPath(thisMachine()), figures).ok());
+    const auto tries = [&](const Rank& r) -> std::string {
+      const Result<std::vector<TriedWay>> ways = r.comm->comm->planner().waysOf(call);
+      RANK_CHECK(ways.ok() && ways->front().protocol == Protocol::Direct);
+      const bool other =
+          ways->size() > 1 && (*ways)[1].protocol == Protocol::Slots && (*ways)[1].algorithm == ways->front().algorithm;
+      RANK_CHECK(other == (disturbed > 0));
+      return "";
+    };
+    CHECK(onRanks(4, tries) == "");
+  }
+}
+
 TEST_CASE("what one job learned the next one takes at once") {
   const TempFolder folder;
   const Variable where("TUTTI_CALIBRATION", cat(folder.path(), "/figures"));

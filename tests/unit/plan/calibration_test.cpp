@@ -18,6 +18,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/calibrate/disturbance.hpp"
+#include "src/calibrate/hand_over.hpp"
 #include "src/calibrate/measure.hpp"
 #include "src/calibrate/probes.hpp"
 #include "tests/support/no_threads.hpp"
@@ -38,6 +39,7 @@ Calibration oddFigures() {
   c.caches = {0.25, 0.5, 0.5, 0.75, 1};
   c.copyLoops = {true, false, true};
   c.streamFromBytes = 12345678901;
+  c.handOverUs = 1.0 / 7;
   c.at(kTcpLocal, Protocol::Slots).cost = {0.1 + 0.2, 1e-3};
   c.at(kShmProcesses, Protocol::Slots).near = {10.0 / 3, 5};
   c.at(kShmProcesses, Protocol::Slots).far = {2.5, 1.25};
@@ -133,13 +135,13 @@ TEST_CASE("no damage to a text makes it anything but refused or in range") {
   }
 }
 
-TEST_CASE("a file of version 9 is read, and printed as it was") {
+TEST_CASE("a file of version 10 is read, and printed as it was") {
   const std::string text =
-      "tutti-calibration 9\n"
+      "tutti-calibration 10\n"
       "cpu Test CPU @ 2.50GHz\ncores 4\nhost testhost\n"
       "measured 2 0.0625 complete\n"
       "copy-gbps 11.25 6.5\nreduce-gbps 19.5 7.5\ncaches 0.25 0.5 0.75 1 1\ncopy-loops 1 0 1\nstream-from-bytes "
-      "2097152\n"
+      "2097152\nhand-over-us 2.25\n"
       "link shm-threads inline 0.125 1 96\nhere shm-threads inline 0.0625 1\n"
       "link shm-threads slots 0.25 9.5 131072\nalone shm-threads slots 0.25 0.25 0.5 1 2 8 16 0\n"
       "stream shm-threads slots 10 4.5 8.5 3\nhere shm-threads slots 0.125 18\n"
@@ -406,6 +408,30 @@ TEST_CASE("a glance at the machine sees others, and how far two cores are") {
   CHECK(distance->us > 0);
   const LinkProbes probes = machineProbes(transports());
   CHECK(std::ranges::any_of(probes.links, [&](const LinkProbes::Link& link) { return link.key == distance->key; }));
+}
+
+TEST_CASE("what a core takes to go from one thread to another is measured, and where it cannot be is not made up") {
+  cpu_set_t before, after;
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  double us = 0;
+  for (int again = 0; again < 20 && us == 0; ++again) us = measureHandOver();  // others may have the core for a while
+  REQUIRE(sched_getaffinity(0, sizeof after, &after) == 0);
+  CHECK(CPU_EQUAL(&before, &after));
+  CHECK(us > 0.01);  // less than a way into the kernel takes: they were on two cores
+  CHECK(us < 10'000);
+  const test::NoThreads none;
+  CHECK(measureHandOver() == 0);
+}
+
+TEST_CASE(
+    "of two times that a core takes to go from one thread to another the shorter one counts, if it was measured") {
+  Calibration a = oddFigures(), b = oddFigures();
+  for (const auto& [ours, theirs, best] :
+       {std::array{2.5, 2.25, 2.25}, {2.0, 3.0, 2.0}, {0.0, 2.5, 2.5}, {2.5, 0.0, 2.5}}) {
+    a.handOverUs = ours;
+    b.handOverUs = theirs;
+    CHECK(bestOf(a, b).handOverUs == best);
+  }
 }
 
 TEST_CASE("links that there is no thread to measure with keep their figures, and are measured another time") {

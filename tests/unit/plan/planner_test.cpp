@@ -235,6 +235,18 @@ TEST_CASE("more ranks than cores cost more, and shift the choice to algorithms w
   CHECK(ranksPerCore(2, 8) == 1);
 }
 
+TEST_CASE("the dearer it is that a core goes from one rank to another, the fewer times it does by the choice") {
+  PlanRequest r = request(Collective::AllReduce, 1, 8, 8 * kKiB);
+  r.links.ranksPerCore = ranksPerCore(8, 2);
+  Calibration quick = figures(), slow = figures();
+  quick.handOverUs = 0.1;
+  slow.handOverUs = 10;
+  CHECK(planned(r, slow).costUs > 3 * planned(r, quick).costUs);
+  CHECK(planned(r, quick).algorithm->name == "twoshot");
+  const std::string_view taken = planned(r, slow).algorithm->name;
+  CHECK((taken == "oneshot" || taken == "paramserver"));
+}
+
 TEST_CASE("ranks that share cores wait as seldom as possible when there is little to send") {
   for (const int nRanks : {4, 8}) {
     for (const size_t bytes : {8, 1024}) {
