@@ -54,8 +54,8 @@ std::vector<const Candidate*> cheapOnes(const Choice& choice, double most) {
   return rows;
 }
 
-/// Poor figures are wrong about a protocol and not about an algorithm, and by one protocol alone nobody would notice:
-/// the choice's algorithm by the other one comes first, which also rounds as the choice does.
+/// Disturbed figures are usually wrong about a protocol, whatever the algorithm.  The choice's algorithm by the other
+/// protocol comes first: it also rounds as the choice does.
 void otherProtocolFirst(const Choice& choice, std::vector<const Candidate*>* rows) {
   const auto other = std::ranges::find_if(*rows, [&](const Candidate* row) {
     return row->algorithm == choice.algorithm &&
