@@ -124,8 +124,8 @@ Calibration bestOf(const Calibration& a, const Calibration& b);
 /// The better of each figure of copies and sums in memory.  Calibration::caches go with the faster near copy, to which
 /// they are relative.
 void takeBetterMemory(const Calibration& other, Calibration* into);
-/// Figures that are not good() are measured again by the programs that come later, ...
-/// ... up to so often, and those that are not complete every so many seconds however often, ...
+/// Figures that are not good() are measured again by the programs that come later: up to so often, and those that are
+/// not complete every so many seconds however often, ...
 inline constexpr int kMostTimes = 8;
 inline constexpr int kAgainSeconds = 300;
 /// ... but not while other programs have more than this part of the processors: messages between two cores would not be

@@ -77,7 +77,7 @@ struct End {
   uint32_t taken_ = 0;
 };
 
-/// What ends have that are joined by records, though nothing is made again here; without records: nothing.
+/// Reopeners of ends whose connection has records.  They make nothing again.
 struct Records {
   std::shared_ptr<Reopener> of(bool records, int rank) {
     return records ? std::make_shared<Reopener>(none, rank, Reopener::Settings{.again = false}) : nullptr;

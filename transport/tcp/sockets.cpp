@@ -162,6 +162,7 @@ bool Sockets::tick(int64_t nowNs) {
 }
 
 void Sockets::setOption(int fd, int name, int value) const {
+  if (fd < 0) return;  // it is away
   if (setsockopt(fd, IPPROTO_TCP, name, &value, sizeof value) == 0) return;
   TUTTI_DEBUG("tcp", "peer ", peer_, ": no socket option ", name, ", errno ", errno);
 }

@@ -410,7 +410,7 @@ TEST_CASE("a glance at the machine sees others, and how far two cores are") {
   CHECK(std::ranges::any_of(probes.links, [&](const LinkProbes::Link& link) { return link.key == distance->key; }));
 }
 
-TEST_CASE("what a core takes to go from one thread to another is measured, and where it cannot be is not made up") {
+TEST_CASE("a core's hand-over between two threads is measured; without a second thread it is not") {
   cpu_set_t before, after;
   REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
   double us = 0;
@@ -423,8 +423,7 @@ TEST_CASE("what a core takes to go from one thread to another is measured, and w
   CHECK(measureHandOver() == 0);
 }
 
-TEST_CASE(
-    "of two times that a core takes to go from one thread to another the shorter one counts, if it was measured") {
+TEST_CASE("the shorter of two measured hand-overs counts") {
   Calibration a = oddFigures(), b = oddFigures();
   for (const auto& [ours, theirs, best] :
        {std::array{2.5, 2.25, 2.25}, {2.0, 3.0, 2.0}, {0.0, 2.5, 2.5}, {2.5, 0.0, 2.5}}) {

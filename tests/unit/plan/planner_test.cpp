@@ -235,7 +235,7 @@ TEST_CASE("more ranks than cores cost more, and shift the choice to algorithms w
   CHECK(ranksPerCore(2, 8) == 1);
 }
 
-TEST_CASE("the dearer it is that a core goes from one rank to another, the fewer times it does by the choice") {
+TEST_CASE("the dearer a hand-over of a core is, the fewer of them a choice has") {
   PlanRequest r = request(Collective::AllReduce, 1, 8, 8 * kKiB);
   r.links.ranksPerCore = ranksPerCore(8, 2);
   Calibration quick = figures(), slow = figures();
