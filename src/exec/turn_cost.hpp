@@ -90,7 +90,8 @@ class TurnCost {
 /// That of the calling thread.
 TurnCost& turnCostOfThread();
 
-/// The times of the calling thread's core, by /proc.  Nothing if that cannot be read.
+/// The times of the calling thread's core, by /proc.  Nothing if that cannot be read, or if there are so many ranks
+/// that reading it would take a good part of the time.
 /// ranks: the processes of this host's ranks
 std::optional<TurnCost::CoreTime> timeOfCore(std::span<const int> ranks);
 

@@ -18,7 +18,7 @@ namespace {
 constexpr int kMostRanksRewritten = 16;
 /// Schedules of up to so many ranks are all estimated if a call has fewer elements than they have chunks: what is then
 /// left of them looks alike on no two ranks, but is little.
-constexpr int kMostRanksOfFew = 64;
+constexpr int kMostRanksOfFew = 32;
 /// Communicators of more ranks have no direct schedules.
 constexpr int kMostRanksDirect = 64;
 /// Steps of all lanes at most where some ranks stand for the others.

@@ -248,6 +248,11 @@ TEST_CASE("a thread has wanted a core for as long as it ran, and not while it wa
   CHECK(*after - *busy <= nowNs() - startNs - 100 * kMs);
 }
 
+TEST_CASE("nobody asks about the threads of hundreds of ranks, each of which would ask about all") {
+  CHECK(timeOfCore(std::vector<int>(64, getpid())).has_value());
+  CHECK(!timeOfCore(std::vector<int>(256, getpid())).has_value());
+}
+
 TEST_CASE("the system tells what a core has done, and what threads of ranks that are on it had of that") {
   const std::optional<TurnCost::CoreTime> first = timeOfCore({});
   REQUIRE(first);
