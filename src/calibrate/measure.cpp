@@ -37,16 +37,14 @@ LinearCost inRange(LinearCost cost) {
 }
 
 /// The rates of all protocols of a kind, or of none: they are compared with each other.
-void measureStreams(const LinkProbes::Link& probes, int64_t end, int64_t lastEnd, Calibration* into) {
-  if (nowNs() > end) into->complete = false;
-  if (nowNs() > end) return;
+void measureStreams(const LinkProbes::Link& probes, int64_t end, Calibration* into) {
   ProtocolCosts costs;
   for (const Protocol protocol : kAllProtocols) {
     LinkCost& link = costs[protocol] = into->at(probes.key, protocol);
     const StreamProbe& probe = probes.protocols[static_cast<size_t>(protocol)].stream;
     if (!probe) continue;
-    if (nowNs() > lastEnd) into->complete = false;
-    if (nowNs() > lastEnd) return;
+    if (nowNs() > end) into->complete = false;
+    if (nowNs() > end) return;
     link.near = {probe(kNearBytes, false), probe(kNearBytes, true)};
     link.far = {probe(farBytes(false), false), probe(farBytes(true), true)};
     if (const FreshProbe& fresh = probes.protocols[static_cast<size_t>(protocol)].fresh)
@@ -201,6 +199,15 @@ CopyLoops copyLoopsThatPay(const LinkProbes& probes, int64_t end) {
   return loops;
 }
 
+/// The kind whose streams are measured first; null: none has streams.
+const LinkProbes::Link* firstWithStreams(const LinkProbes& probes) {
+  const auto hasStreams = [](const LinkProbes::Link& link) {
+    return std::ranges::any_of(link.protocols, [](const LinkProbes::Entry& entry) { return entry.stream != nullptr; });
+  };
+  const auto found = std::ranges::find_if(probes.links, hasStreams);
+  return found == probes.links.end() ? nullptr : &*found;
+}
+
 /// `c` and what two cores show.  Nothing: other programs came and had more than `tooBusy` of the processors.
 std::optional<Calibration> withTwoCores(Calibration c, const LinkProbes& probes, int budgetMs, int64_t lastEnd,
                                         double tooBusy) {
@@ -209,26 +216,32 @@ std::optional<Calibration> withTwoCores(Calibration c, const LinkProbes& probes,
   setCopyLoops(c.copyLoops);  // what follows is measured with copies as they will be
   const int64_t end = std::min(nowNs() + budgetMs * kMs, lastEnd);
   for (const LinkProbes::Link& kind : probes.links) measureMessages(kind, end, &c);
-  const int64_t streamEnd = std::min(nowNs() + budgetMs * kMs, lastEnd);
-  for (const LinkProbes::Link& kind : probes.links) measureStreams(kind, streamEnd, lastEnd, &c);
-  if (nowNs() < lastEnd) c.streamFromBytes = streamingPays(lastEnd);
+  if (const LinkProbes::Link* kind = firstWithStreams(probes)) measureStreams(*kind, lastEnd, &c);
   c.complete = c.complete && nowNs() < lastEnd;
   if (disturbance.share() <= tooBusy) return c;
   setCopyLoops({});
   return {};
 }
 
-/// A while later: the first time may have met a slow moment, or a core that was busy elsewhere.
-void measureMemoryAgain(Calibration* c) {
+/// `c` and what is left to a later start.  Nothing: as withTwoCores(), or there was no time for all.
+std::optional<Calibration> withTheRest(Calibration c, const LinkProbes& probes, int64_t end, double tooBusy) {
+  const Disturbance disturbance;
+  setCopyLoops(c.copyLoops);
+  for (const LinkProbes::Link& kind : probes.links)
+    if (&kind != firstWithStreams(probes)) measureStreams(kind, end, &c);
+  if (nowNs() < end) c.streamFromBytes = streamingPays(end);
   Calibration again;
   measureMemory(&again);
-  takeBetterMemory(again, c);
+  takeBetterMemory(again, &c);
+  if (!c.complete || nowNs() >= end || disturbance.share() > tooBusy) return {};
+  c.whole = true;
+  return c;
 }
 
 }  // namespace
 
 Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& kinds, const LinkProbes& probes,
-                               int budgetMs, double tooBusy) {
+                               int budgetMs, double tooBusy, MeasuredParts parts) {
   const Disturbance disturbance;
   Calibration c = defaultCalibration(machine, kinds);
   const int64_t lastEnd = nowNs() + 4 * budgetMs * kMs;
@@ -241,10 +254,22 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& 
   if (more) c = std::move(*more);
   if (!more) c.complete = false;
   if (probes.lacksThreads != nullptr && *probes.lacksThreads) c.complete = false;
-  if (nowNs() < lastEnd) measureMemoryAgain(&c);
-  for (const LinkProbes::Link& kind : probes.links) shareChannels(kind, &c);
+  c.whole = !c.complete;
   c.times = 1;
   c.disturbed = disturbance.share();
+  if (parts == MeasuredParts::All && c.complete) {
+    std::optional<Calibration> whole = withTheRest(c, probes, lastEnd, tooBusy);
+    if (whole) c = std::move(*whole);
+  }
+  for (const LinkProbes::Link& kind : probes.links) shareChannels(kind, &c);
+  return c;
+}
+
+Calibration measureLater(Calibration first, const LinkProbes& probes, int budgetMs, double tooBusy) {
+  std::optional<Calibration> whole = withTheRest(first, probes, nowNs() + 4 * budgetMs * kMs, tooBusy);
+  Calibration c = whole ? std::move(*whole) : std::move(first);
+  ++c.times;
+  for (const LinkProbes::Link& kind : probes.links) shareChannels(kind, &c);
   return c;
 }
 

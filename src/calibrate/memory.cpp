@@ -46,7 +46,7 @@ double operandUs(int tries, std::span<std::byte> to, const std::byte* operand, c
 /// Two cores share the work of a call on so much memory: each copies its half of it.
 double copyGBpsOn(size_t footprint, const std::byte* from, std::byte* to) {
   const size_t bytes = footprint / 4;
-  const int tries = footprint > (8 << 20) ? 5 : 9;
+  const int tries = footprint > (8 << 20) ? 3 : 9;
   return static_cast<double>(bytes) / bestUs(tries, [&] { copyCached(to, from, bytes, footprint); }) / 1e3;
 }
 
@@ -76,7 +76,7 @@ void measureMemory(Calibration* into) {
 
   constexpr size_t kPiece = 512 * 1024;
   into->reduceGBps = gbps(kPiece, operandUs(9, std::span(c).first(kPiece), a.data(), b.data()));
-  into->reduceFarGBps = gbps(kBytes, operandUs(3, c, a.data(), b.data()));
+  into->reduceFarGBps = gbps(kBytes, operandUs(2, c, a.data(), b.data()));
   measureCopies(a.data(), c.data(), kBytes, into);
 }
 

@@ -1,5 +1,6 @@
 // What the planner is told of this communicator, and what it is asked.
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <map>
 
@@ -67,10 +68,19 @@ Status addMeasurements(int nRanks, const CommSettings& settings, PeerDescriptor*
   const int budgetMs = timeoutMs <= 0 ? kBudgetMs : std::min(kBudgetMs, std::max(timeoutMs / 20, 1));
   const MachineIdentity machine = thisMachine();
   const LinkKinds kinds = linkKinds(table);
-  const auto measure = [&](const MachineIdentity& of) -> Result<Calibration> {
-    return measureCalibration(of, kinds, machineProbes(table), budgetMs);
+  static std::atomic<bool> measured = false;  // by this process, whose next communicators do not wait for the rest
+  Measuring measuring;
+  measuring.measure = [&](const MachineIdentity& of) -> Result<Calibration> {
+    measured = true;
+    return measureCalibration(of, kinds, machineProbes(table), budgetMs, kTooBusy, MeasuredParts::First);
   };
-  TUTTI_ASSIGN(const Calibration calibration, loadOrMeasure(machine, kinds, measure, glanceAtMachine(table)));
+  if (!measured) {
+    measuring.later = [&](const Calibration& first) -> Result<Calibration> {
+      measured = true;
+      return measureLater(first, machineProbes(table), budgetMs);
+    };
+  }
+  TUTTI_ASSIGN(const Calibration calibration, loadOrMeasure(machine, kinds, measuring, glanceAtMachine(table)));
   descriptor->calibration = toText(calibration);
   Tuning tuning = keptTuning(machine);
   std::erase_if(tuning.sets, [&](const Tuning::Set& set) { return set.ranks.nRanks != nRanks; });

@@ -45,8 +45,9 @@ bool parseStream(std::string_view rest, Calibration* into) {
 
 bool parseMeasured(std::string_view rest, Calibration* into) {
   const std::vector<std::string> words = split(rest, ' ');
-  if (words.size() != 3 || (words[2] != "complete" && words[2] != "cut")) return false;
-  into->complete = words[2] == "complete";
+  if (words.size() != 3 || (words[2] != "complete" && words[2] != "first" && words[2] != "cut")) return false;
+  into->complete = words[2] != "cut";
+  into->whole = words[2] != "first";
   return parseNumber(words[0], 0, 1 << 20, &into->times) && parseNumber(words[1], 0.0, 1.0, &into->disturbed);
 }
 
@@ -212,10 +213,11 @@ std::string linesOf(const std::string& whose, const LinkCost& link) {
 }  // namespace
 
 std::string toText(const Calibration& c) {
+  const char* const state = !c.complete ? " cut" : c.whole ? " complete" : " first";
   std::string out =
       cat("tutti-calibration ", Calibration::kVersion, "\n", machineLines(c.machine), "measured ", c.times, " ",
-          number(c.disturbed), c.complete ? " complete" : " cut", "\ncopy-gbps ", number(c.copyGBps), " ",
-          number(c.copyFarGBps), "\nreduce-gbps ", number(c.reduceGBps), " ", number(c.reduceFarGBps), "\ncaches");
+          number(c.disturbed), state, "\ncopy-gbps ", number(c.copyGBps), " ", number(c.copyFarGBps), "\nreduce-gbps ",
+          number(c.reduceGBps), " ", number(c.reduceFarGBps), "\ncaches");
   for (const double part : c.caches) out += cat(" ", number(part));
   out += "\ncopy-loops";
   for (const bool loop : c.copyLoops) out += loop ? " 1" : " 0";
@@ -270,6 +272,8 @@ Calibration bestOf(const Calibration& a, const Calibration& b) {
     }
   }
   if (!a.complete || !b.complete) return best;
+  if (!best.whole) best.streamFromBytes = a.whole ? a.streamFromBytes : b.streamFromBytes;
+  best.whole = a.whole || b.whole;
   for (const auto* all : {&a, &b}) {
     if (all->handOverUs > 0 && (best.handOverUs <= 0 || all->handOverUs < best.handOverUs)) {
       best.handOverUs = all->handOverUs;

@@ -3,11 +3,12 @@
 // Calibration is a value.  One rank has it (measured, or read from a file) and hands it to the others at init, so that
 // all ranks compare the same numbers.  Its text form is one line per figure:
 //
-//   tutti-calibration 10
+//   tutti-calibration 11
 //   cpu Intel(R) Xeon(R) Processor @ 2.50GHz
 //   cores 2
 //   host build-7
-//   measured 1 0.02 complete                       how often; the part of the processors that others had; or "cut"
+//   measured 1 0.02 complete                       how often; the part of the processors that others had; or "cut";
+//                                                  or "first": a later start is to measure the rest
 //   copy-gbps 11.2 6.1                             near and far
 //   reduce-gbps 19.5 7.5                           near and far
 //   caches 0.4 0.6 0.9 1 1                         how far memory of each of kCacheFootprints is
@@ -47,11 +48,12 @@ inline constexpr std::array<size_t, 5> kCacheFootprints = {3 << 20, 4 << 20, 6 <
 inline constexpr double kMostDisturbed = 0.1;
 
 struct Calibration {
-  static constexpr int kVersion = 10;
+  static constexpr int kVersion = 11;
   MachineIdentity machine;
   int times = 0;         // measured so often, of which these are the best figures; 0: built in
   double disturbed = 0;  // the part of this process's processors that others had meanwhile, when they had the least
-  bool complete = true;  // there was time for all that could be measured
+  bool complete = true;  // there was time for all that could be measured, or for what a first start measures
+  bool whole = true;     // nothing is left to a later start (measureLater() of src/calibrate/measure.hpp)
   bool good() const { return complete && disturbed <= kMostDisturbed; }
   struct Link {
     std::string key;  // LinkProfile::key
@@ -146,18 +148,24 @@ struct MachineGlance {
   std::function<std::optional<CoreDistance>()> coreDistance;
 };
 
+/// How figures are measured.
+struct Measuring {
+  std::function<Result<Calibration>(const MachineIdentity&)> measure;
+  /// What measure() left to a later start, into what it gave; empty: not in this process, or nothing is.
+  std::function<Result<Calibration>(const Calibration&)> later = {};
+};
+
 /// The figures to use: the file's, else what `measure` gives, which is then kept in the file; the best of both if the
-/// file's are to be measured again, as those are that lack one of `kinds`.  With TUTTI_CALIBRATION=off the built-in
-/// ones.  A file that is there but no good is warned about and measured again; one that cannot be written is warned
-/// about and done without.  Error: only measure's own.
+/// file's are to be measured again, as those are that lack one of `kinds`.  `later` adds to good ones of the file what
+/// they lack still.  With TUTTI_CALIBRATION=off the built-in ones.  A file that is there but no good is warned about and
+/// measured again; one that cannot be written is warned about and done without.  Errors: only those of `measuring`.
 ///
 /// Cores of a virtual machine move: its hypervisor places them nearer to each other or further apart, from second to
 /// second on some machines, and messages then take two to ten times as short or as long.  The figures are those of the
 /// nearest placement so far: choices by them lost the least in every placement
 /// (perf/results/choices-shared-cores-2core-epyc.txt).  A start that finds the cores nearer measures again, unless
 /// TUTTI_CALIBRATION names the file.
-Result<Calibration> loadOrMeasure(const MachineIdentity& machine, const LinkKinds& kinds,
-                                  const std::function<Result<Calibration>(const MachineIdentity&)>& measure,
+Result<Calibration> loadOrMeasure(const MachineIdentity& machine, const LinkKinds& kinds, const Measuring& measuring,
                                   const MachineGlance& now = {});
 
 }  // namespace tutti

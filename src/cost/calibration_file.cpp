@@ -83,6 +83,8 @@ struct KeptFigures {
   std::optional<Calibration> figures;  // as they are in the file; nothing: it is missing or no good
   bool lacking = false;                // those of a transport
   bool good() const { return figures->good(); }
+  /// Whether something is left to a later start, and no start has tried that in vain too often.
+  bool lacksLater() const { return good() && !figures->whole && figures->times < kMostTimes; }
   /// Whether they are to be used as they are.
   bool suffices() const;
 };
@@ -143,10 +145,14 @@ void sayWhyAgain(const KeptFigures& kept) {
   }
 }
 
+void keep(const Calibration& figures, const std::string& path) {
+  if (const Status status = writeCalibration(path, figures); !status.ok())
+    TUTTI_WARN("plan", "measured link costs are not kept: ", status.text());
+}
+
 }  // namespace
 
-Result<Calibration> loadOrMeasure(const MachineIdentity& machine, const LinkKinds& kinds,
-                                  const std::function<Result<Calibration>(const MachineIdentity&)>& measure,
+Result<Calibration> loadOrMeasure(const MachineIdentity& machine, const LinkKinds& kinds, const Measuring& measuring,
                                   const MachineGlance& now) {
   if (configText("TUTTI_CALIBRATION") == "off") return defaultCalibration(machine, kinds);
   KeptFigures kept{.path = calibrationPath(machine), .figures = {}};
@@ -154,17 +160,18 @@ Result<Calibration> loadOrMeasure(const MachineIdentity& machine, const LinkKind
     kept = keptIn(kept.path, machine, kinds);
     const bool busy = kept.figures && !kept.lacking && now.othersShare && now.othersShare() > kTooBusy;
     if (busy) return std::move(*kept.figures);
-    if (kept.suffices() && !coresAreNearer(kept, now)) return std::move(*kept.figures);
+    if (kept.suffices() && !coresAreNearer(kept, now)) {
+      if (!kept.lacksLater() || !measuring.later) return std::move(*kept.figures);
+      TUTTI_ASSIGN(Calibration more, measuring.later(*kept.figures));
+      keep(more, kept.path);
+      return more;
+    }
     if (kept.figures) sayWhyAgain(kept);
   }
-  TUTTI_ASSIGN(Calibration measured, measure(machine));
+  TUTTI_ASSIGN(Calibration measured, measuring.measure(machine));
   measured.machine = machine;
   if (kept.figures) measured = bestOf(*kept.figures, measured);
-  if (!kept.path.empty()) {
-    if (const Status status = writeCalibration(kept.path, measured); !status.ok()) {
-      TUTTI_WARN("plan", "measured link costs are not kept: ", status.text());
-    }
-  }
+  if (!kept.path.empty()) keep(measured, kept.path);
   return measured;
 }
 

@@ -135,9 +135,9 @@ TEST_CASE("no damage to a text makes it anything but refused or in range") {
   }
 }
 
-TEST_CASE("a file of version 10 is read, and printed as it was") {
+TEST_CASE("a file of version 11 is read, and printed as it was") {
   const std::string text =
-      "tutti-calibration 10\n"
+      "tutti-calibration 11\n"
       "cpu Test CPU @ 2.50GHz\ncores 4\nhost testhost\n"
       "measured 2 0.0625 complete\n"
       "copy-gbps 11.25 6.5\nreduce-gbps 19.5 7.5\ncaches 0.25 0.5 0.75 1 1\ncopy-loops 1 0 1\nstream-from-bytes "
@@ -176,7 +176,7 @@ TEST_CASE("figures of links that this build does not have are carried along, and
     return oddFigures();
   };
   for (int i = 0; i < 2; ++i) {
-    const auto loaded = loadOrMeasure(kMachine, linkKinds(), measure);
+    const auto loaded = loadOrMeasure(kMachine, linkKinds(), {measure});
     REQUIRE(loaded.ok());
     CHECK(measured == 1);
     CHECK(loaded->at("pigeon", Protocol::Slots) == other.at("pigeon", Protocol::Slots));
@@ -196,7 +196,7 @@ TEST_CASE("the file is found, kept private, and measured anew when it is damaged
     return oddFigures();
   };
   const auto load = [&] {
-    const auto c = loadOrMeasure(kMachine, linkKinds(), measure);
+    const auto c = loadOrMeasure(kMachine, linkKinds(), {measure});
     REQUIRE(c.ok());
     CHECK(*c == oddFigures());
     return measured;
@@ -215,7 +215,7 @@ TEST_CASE("the file is found, kept private, and measured anew when it is damaged
   CHECK(readCalibration(path, kMachine).status().message().find("of another machine (elsewhere") != std::string::npos);
   CHECK(load() == 3);
   setenv("TUTTI_CALIBRATION", "off", 1);
-  CHECK(*loadOrMeasure(kMachine, linkKinds(), measure) == defaultCalibration(kMachine, linkKinds()));
+  CHECK(*loadOrMeasure(kMachine, linkKinds(), {measure}) == defaultCalibration(kMachine, linkKinds()));
   CHECK(measured == 3);
   // Where nothing can be kept, the measured figures are used all the same.
   setenv("TUTTI_CALIBRATION", cat(scratch.path(), "/tutti").c_str(), 1);
@@ -242,7 +242,7 @@ TEST_CASE("a home that is not there is not made, and nothing is kept then") {
     if (row.kept.empty()) CHECK(path.empty());
     if (!row.kept.empty()) CHECK(path.starts_with(scratch.path() + row.kept + "/tutti/calibration-"));
     const auto measured = loadOrMeasure(kMachine, linkKinds(),
-                                        [](const MachineIdentity&) -> Result<Calibration> { return oddFigures(); });
+                                        {[](const MachineIdentity&) -> Result<Calibration> { return oddFigures(); }});
     CHECK(*measured == oddFigures());
     CHECK(access(missing.c_str(), F_OK) != 0);
     if (!row.kept.empty()) CHECK(readCalibration(path, kMachine).ok());
@@ -266,11 +266,11 @@ TEST_CASE("figures that other programs disturbed are measured again, and the bes
     c.at(kShmThreads, Protocol::Slots).cost = {measured == 1 ? 0.5 : 1, measured == 3 ? 8.0 : 4};
     return c;
   };
-  (void)loadOrMeasure(kMachine, linkKinds(), measure);
-  (void)loadOrMeasure(kMachine, linkKinds(), measure);
+  (void)loadOrMeasure(kMachine, linkKinds(), {measure});
+  (void)loadOrMeasure(kMachine, linkKinds(), {measure});
   disturbed = 0.01;
-  const auto third = loadOrMeasure(kMachine, linkKinds(), measure),
-             fourth = loadOrMeasure(kMachine, linkKinds(), measure);
+  const auto third = loadOrMeasure(kMachine, linkKinds(), {measure}),
+             fourth = loadOrMeasure(kMachine, linkKinds(), {measure});
   REQUIRE(fourth.ok());
   CHECK(measured == 3);
   CHECK(*third == *fourth);
@@ -282,25 +282,25 @@ TEST_CASE("figures that other programs disturbed are measured again, and the bes
   // On a machine that is never quiet it ends all the same.
   disturbed = 1;
   setenv("TUTTI_CALIBRATION", cat(scratch.path(), "/others").c_str(), 1);
-  for (int i = 0; i < 2 * kMostTimes; ++i) (void)loadOrMeasure(kMachine, linkKinds(), measure);
+  for (int i = 0; i < 2 * kMostTimes; ++i) (void)loadOrMeasure(kMachine, linkKinds(), {measure});
   CHECK(measured == 3 + kMostTimes);
   // What was never complete is measured again from time to time: the machine may be idle by then.
   complete = false;
   setenv("TUTTI_CALIBRATION", cat(scratch.path(), "/cut").c_str(), 1);
-  for (int i = 0; i < 2 * kMostTimes; ++i) (void)loadOrMeasure(kMachine, linkKinds(), measure);
+  for (int i = 0; i < 2 * kMostTimes; ++i) (void)loadOrMeasure(kMachine, linkKinds(), {measure});
   CHECK(measured == 3 + 2 * kMostTimes);
   const timespec longAgo[2] = {{time(nullptr) - 2 * kAgainSeconds, 0}, {time(nullptr) - 2 * kAgainSeconds, 0}};
   REQUIRE(utimensat(AT_FDCWD, calibrationPath(kMachine).c_str(), longAgo, 0) == 0);
-  for (int i = 0; i < 3; ++i) (void)loadOrMeasure(kMachine, linkKinds(), measure);
+  for (int i = 0; i < 3; ++i) (void)loadOrMeasure(kMachine, linkKinds(), {measure});
   CHECK(measured == 4 + 2 * kMostTimes);
   // What is not complete has built-in figures in it, which are no measurement.
   setenv("TUTTI_CALIBRATION", cat(scratch.path(), "/third").c_str(), 1);
   disturbed = 0.01;
   complete = false;
   measured = 1;
-  CHECK(loadOrMeasure(kMachine, linkKinds(), measure)->copyGBps == 20);
+  CHECK(loadOrMeasure(kMachine, linkKinds(), {measure})->copyGBps == 20);
   complete = true;
-  const auto whole = loadOrMeasure(kMachine, linkKinds(), measure);
+  const auto whole = loadOrMeasure(kMachine, linkKinds(), {measure});
   CHECK((whole->complete && whole->copyGBps == 10 && whole->times == 2));
 }
 
@@ -316,7 +316,7 @@ TEST_CASE("while others have the processors, kept figures are used, and no measu
   };
   double others = 1;
   const MachineGlance now{[&] { return others; }, {}};
-  const auto load = [&] { return loadOrMeasure(kMachine, linkKinds(), measure, now); };
+  const auto load = [&] { return loadOrMeasure(kMachine, linkKinds(), {measure}, now); };
   CHECK(!load()->complete);  // better than nothing
   for (int i = 0; i < 2 * kMostTimes; ++i) CHECK(!load()->complete);
   CHECK(measured == 1);
@@ -339,6 +339,63 @@ TEST_CASE("while others have the processors, kept figures are used, and no measu
   CHECK(cut.at(kTcpLocal, Protocol::Slots) == oddFigures().at(kTcpLocal, Protocol::Slots));
 }
 
+TEST_CASE("a later start adds once what the first one left to it, and leaves it if it cannot be had") {
+  Scratch scratch;
+  setenv("TUTTI_CALIBRATION", cat(scratch.path(), "/figures").c_str(), 1);
+  int measured = 0, later = 0;
+  bool has = true;
+  double others = 0;
+  Measuring measuring;
+  measuring.measure = [&](const MachineIdentity&) -> Result<Calibration> {
+    Calibration c = oddFigures();
+    c.times = ++measured;
+    c.disturbed = 0;
+    c.whole = false;
+    return c;
+  };
+  const auto add = [&](const Calibration& first) -> Result<Calibration> {
+    Calibration c = first;
+    ++later;
+    ++c.times;
+    c.whole = has;
+    c.at(kTcpLocal, Protocol::Slots).near = c.at(kTcpLocal, Protocol::Slots).far = {3, 2};
+    return c;
+  };
+  const auto load = [&] { return *loadOrMeasure(kMachine, linkKinds(), measuring, {[&] { return others; }, {}}); };
+  CHECK((!load().whole && !load().whole));  // a process that measured leaves the rest to others
+  CHECK(readCalibration(calibrationPath(kMachine), kMachine)->whole == false);
+  measuring.later = add;
+  others = 1;
+  CHECK(!load().whole);
+  CHECK(later == 0);
+  others = 0;
+  for (int i = 0; i < 3; ++i) {
+    const Calibration c = load();
+    CHECK((c.whole && c.at(kTcpLocal, Protocol::Slots).near == StreamRate{3, 2}));
+  }
+  CHECK((measured == 1 && later == 1));
+  // What never works is not tried for ever.
+  REQUIRE(unlink(calibrationPath(kMachine).c_str()) == 0);
+  has = false;
+  for (int i = 0; i < 2 * kMostTimes; ++i) CHECK(!load().whole);
+  CHECK((measured == 2 && later > 1 && later < kMostTimes));
+}
+
+TEST_CASE("of two calibrations what one of them has left to a later start comes from the other") {
+  Calibration first = oddFigures(), whole = oddFigures();
+  first.disturbed = 0;
+  whole.disturbed = 0.05;
+  first.whole = false;
+  first.streamFromBytes = UINT64_MAX;
+  first.at(kShmProcesses, Protocol::Slots).near = first.at(kShmProcesses, Protocol::Slots).far = {};
+  for (const Calibration& best : {bestOf(first, whole), bestOf(whole, first)}) {
+    CHECK(best.whole);
+    CHECK(best.streamFromBytes == whole.streamFromBytes);
+    CHECK(best.at(kShmProcesses, Protocol::Slots).near == whole.at(kShmProcesses, Protocol::Slots).near);
+  }
+  CHECK(!bestOf(first, first).whole);
+}
+
 TEST_CASE("figures are those of the nearest placement of a virtual machine's cores") {
   Scratch scratch;
   setenv("XDG_CACHE_HOME", scratch.path().c_str(), 1);
@@ -356,7 +413,7 @@ TEST_CASE("figures are those of the nearest placement of a virtual machine's cor
   const auto distanceLoaded = [&](std::optional<double> us) {
     if (us) distance.us = *us;
     seen = us ? std::optional(distance) : std::nullopt;
-    const auto loaded = loadOrMeasure(kMachine, linkKinds(), measure, now);
+    const auto loaded = loadOrMeasure(kMachine, linkKinds(), {measure}, now);
     REQUIRE(loaded.ok());
     return loaded->at(kShmThreads, Protocol::Inline).aloneUs[0];
   };
@@ -588,6 +645,29 @@ TEST_CASE("measuring asks the probes and leaves the rest as built in") {
   CHECK(c.reduceGBps > 0.05);
   CHECK(c.reduceFarGBps > 0.05);
   CHECK(parseCalibration(toText(c)).ok());
+}
+
+TEST_CASE("a first start measures the streams of one kind, and a later one those of the others") {
+  LinkProbes probes;
+  for (const LinkProfile& kind : {kShmProcesses, kTcpLocal}) {
+    LinkProbes::Entry& entry = probes.at(kind, Protocol::Slots);
+    entry = {.probe = [](size_t) { return 1.0; }, .mostBytes = 65536};
+    entry.stream = [](size_t, bool bothWays) { return bothWays ? 2.0 : 3.0; };
+  }
+  const Calibration first =
+      measureCalibration(kMachine, linkKinds(), probes, /*budgetMs=*/600'000, /*tooBusy=*/1, MeasuredParts::First);
+  CHECK((first.complete && !first.whole && first.times == 1));
+  CHECK(first.at(kShmProcesses, Protocol::Slots).near == StreamRate{3, 2});
+  CHECK(first.at(kTcpLocal, Protocol::Slots).cost.latencyUs == Approx(1).epsilon(0.02));
+  CHECK(!(first.at(kTcpLocal, Protocol::Slots).near == StreamRate{3, 2}));
+  CHECK(*parseCalibration(toText(first)) == first);
+  const Calibration busy = measureLater(first, probes, /*budgetMs=*/600'000, /*tooBusy=*/-1);
+  CHECK((!busy.whole && busy.times == 2 && busy.links == first.links));
+  const Calibration whole = measureLater(first, probes, /*budgetMs=*/600'000, /*tooBusy=*/1);
+  CHECK((whole.complete && whole.whole && whole.times == 2));
+  CHECK(whole.at(kTcpLocal, Protocol::Slots).near == StreamRate{3, 2});
+  CHECK(whole.copyGBps >= first.copyGBps);
+  CHECK(*parseCalibration(toText(whole)) == whole);
 }
 
 TEST_CASE("what cannot be measured between two cores is in proportion to what one core takes of both ends") {
