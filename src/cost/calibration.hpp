@@ -157,8 +157,8 @@ struct Measuring {
 
 /// The figures to use: the file's, else what `measure` gives, which is then kept in the file; the best of both if the
 /// file's are to be measured again, as those are that lack one of `kinds`.  `later` adds to good ones of the file what
-/// they lack still.  With TUTTI_CALIBRATION=off the built-in ones.  A file that is there but no good is warned about and
-/// measured again; one that cannot be written is warned about and done without.  Errors: only those of `measuring`.
+/// they lack still.  With TUTTI_CALIBRATION=off the built-in ones.  A file that is there but no good is warned about
+/// and measured again; one that cannot be written is warned about and done without.  Errors: only those of `measuring`.
 ///
 /// Cores of a virtual machine move: its hypervisor places them nearer to each other or further apart, from second to
 /// second on some machines, and messages then take two to ten times as short or as long.  The figures are those of the
