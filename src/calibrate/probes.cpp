@@ -29,11 +29,9 @@ struct StreamMemory {
   /// Takes the memory.  Call before the first stream.
   void take() {
     if (!come[1].empty()) return;
-    const auto touch = [this](size_t me) {
-      go[me].resize(farBytes(me == 1)), come[me].resize(farBytes(me == 0));
-      return Status();
-    };
-    const auto both = runTogether("measuring links", {[&] { return touch(0); }, [&] { return touch(1); }});
+    const auto touch = [this](size_t me) { go[me].resize(farBytes(me == 1)), come[me].resize(farBytes(me == 0)); };
+    const auto part = [&](size_t me) { return [&touch, me] { return touch(me), Status(); }; };
+    const auto both = runTogether("measuring links", {part(0), part(1)});
     if (!both.ok() || come[0].empty() || come[1].empty()) touch(0), touch(1);  // no thread, or no memory, which it says
   }
 };
