@@ -28,7 +28,7 @@ struct StreamMemory {
   std::array<std::vector<std::byte>, 2> go, come;
   /// Takes the memory.  Call before the first stream.
   void take() {
-    if (!come[1].empty()) return;
+    if (!come[0].empty() && !come[1].empty()) return;
     const auto touch = [this](size_t me) { go[me].resize(farBytes(me == 1)), come[me].resize(farBytes(me == 0)); };
     const auto part = [&](size_t me) { return [&touch, me] { return touch(me), Status(); }; };
     const auto both = runTogether("measuring links", {part(0), part(1)});
