@@ -43,8 +43,9 @@ void measureStreams(const LinkProbes::Link& probes, int64_t end, Calibration* in
     LinkCost& link = costs[protocol] = into->at(probes.key, protocol);
     const StreamProbe& probe = probes.protocols[static_cast<size_t>(protocol)].stream;
     if (!probe) continue;
-    if (nowNs() > end) into->complete = false;
-    if (nowNs() > end) return;
+    const bool late = nowNs() > end;
+    if (late) into->complete = false;
+    if (late) return;
     link.near = {probe(kNearBytes, false), probe(kNearBytes, true)};
     link.far = {probe(farBytes(false), false), probe(farBytes(true), true)};
     if (const FreshProbe& fresh = probes.protocols[static_cast<size_t>(protocol)].fresh)
@@ -223,25 +224,27 @@ std::optional<Calibration> withTwoCores(Calibration c, const LinkProbes& probes,
   return {};
 }
 
-/// `c` and what is left to a later start.  Nothing: as withTwoCores(), or there was no time for all.
-std::optional<Calibration> withTheRest(Calibration c, const LinkProbes& probes, int64_t end, double tooBusy) {
+}  // namespace
+
+Calibration measureLater(Calibration first, const LinkProbes& probes, int budgetMs, double tooBusy) {
   const Disturbance disturbance;
-  setCopyLoops(c.copyLoops);
+  const int64_t end = nowNs() + 4 * budgetMs * kMs;
+  ++first.times;
+  Calibration c = first;
+  setCopyLoops(c.copyLoops);  // streams are measured with copies as they will be
   for (const LinkProbes::Link& kind : probes.links)
     if (&kind != firstWithStreams(probes)) measureStreams(kind, end, &c);
   if (nowNs() < end) c.streamFromBytes = streamingPays(end);
   Calibration again;
   measureMemory(&again);
   takeBetterMemory(again, &c);
-  if (!c.complete || nowNs() >= end || disturbance.share() > tooBusy) return {};
-  c.whole = true;
-  return c;
+  for (const LinkProbes::Link& kind : probes.links) shareChannels(kind, &c);
+  c.whole = c.complete && nowNs() < end && disturbance.share() <= tooBusy;
+  return c.whole ? c : first;
 }
 
-}  // namespace
-
 Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& kinds, const LinkProbes& probes,
-                               int budgetMs, double tooBusy, MeasuredParts parts) {
+                               int budgetMs, double tooBusy) {
   const Disturbance disturbance;
   Calibration c = defaultCalibration(machine, kinds);
   const int64_t lastEnd = nowNs() + 4 * budgetMs * kMs;
@@ -254,21 +257,9 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& 
   if (more) c = std::move(*more);
   if (!more) c.complete = false;
   if (probes.lacksThreads != nullptr && *probes.lacksThreads) c.complete = false;
-  c.whole = !c.complete;
+  c.whole = !c.complete;  // what is cut is measured anew, not added to
   c.times = 1;
   c.disturbed = disturbance.share();
-  if (parts == MeasuredParts::All && c.complete) {
-    std::optional<Calibration> whole = withTheRest(c, probes, lastEnd, tooBusy);
-    if (whole) c = std::move(*whole);
-  }
-  for (const LinkProbes::Link& kind : probes.links) shareChannels(kind, &c);
-  return c;
-}
-
-Calibration measureLater(Calibration first, const LinkProbes& probes, int budgetMs, double tooBusy) {
-  std::optional<Calibration> whole = withTheRest(first, probes, nowNs() + 4 * budgetMs * kMs, tooBusy);
-  Calibration c = whole ? std::move(*whole) : std::move(first);
-  ++c.times;
   for (const LinkProbes::Link& kind : probes.links) shareChannels(kind, &c);
   return c;
 }

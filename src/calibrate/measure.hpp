@@ -58,26 +58,22 @@ struct LinkProbes {
   Entry& at(const LinkProfile& link, Protocol protocol);
 };
 
-/// What a start measures: all, or what takes a third of a second; the rest is left to measureLater().
-enum class MeasuredParts { All, First };
-
-/// Measures what it can, and keeps the built-in figures of `kinds` for the rest.
+/// Measures what the first start on a machine needs, and keeps the built-in figures of `kinds` for the rest.
 ///
 /// 1. One core alone: memory, and messages whose two ends one thread has. The least time of short pieces counts, which
 ///    a busy machine does not change. All built-in figures of links are scaled by it (inProportion).
 /// 2. Two cores: how copies are made (setCopyLoops), which the process goes by from then on; messages; streams of the
 ///    first kind of link that has them.  This part is left out if other programs had more than `tooBusy` of the
 ///    processors before it, and thrown away if they had meanwhile.
-/// 3. Unless `parts` is First: streams of the other kinds, the size from which stores pass the cache (copies of up to
-///    64 MiB; the process's threshold stays), and memory once more, as the first time may have met a slow moment.
-///    Likewise thrown away.
 ///
 /// Single messages may take `budgetMs` in all. Everything ends after four times as much; a probe that has begun is
-/// waited for. A calibration that lacks something of the first two parts is not complete, one that lacks the third not
-/// whole.
+/// waited for. A calibration that lacks something is not complete. One that is complete is not whole.
 Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& kinds, const LinkProbes& probes,
-                               int budgetMs = 200, double tooBusy = kTooBusy, MeasuredParts parts = MeasuredParts::All);
-/// `first`, which is complete, with the third part; and only counted once more if that could not be measured.
+                               int budgetMs = 200, double tooBusy = kTooBusy);
+/// Measures what a later start adds to `first`, which is complete: streams of the other kinds, the size from which
+/// stores pass the cache (copies of up to 64 MiB; the process's threshold stays), and memory once more, as the first
+/// time may have met a slow moment. If time runs out, or other programs have more than `tooBusy` of the processors,
+/// `first` is given back, counted once more.
 Calibration measureLater(Calibration first, const LinkProbes& probes, int budgetMs = 200, double tooBusy = kTooBusy);
 /// Scales a link's built-in figures to this machine.  here: what one core takes of a message's two ends, as measured.
 /// The scale is `here` beside the built-in LinkCost::here, or beside LinkCost::cost if that is not known.

@@ -72,7 +72,7 @@ Status addMeasurements(int nRanks, const CommSettings& settings, PeerDescriptor*
   Measuring measuring;
   measuring.measure = [&](const MachineIdentity& of) -> Result<Calibration> {
     measured = true;
-    return measureCalibration(of, kinds, machineProbes(table), budgetMs, kTooBusy, MeasuredParts::First);
+    return measureCalibration(of, kinds, machineProbes(table), budgetMs);
   };
   if (!measured) {
     measuring.later = [&](const Calibration& first) -> Result<Calibration> {
