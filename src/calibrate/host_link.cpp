@@ -14,7 +14,7 @@ namespace {
 constexpr int kMostRoundTrips = 64;
 constexpr size_t kFirstWindow = 64 << 10;
 constexpr size_t kMostWindow = 1 << 20;
-constexpr int64_t kRecentNs = 1'000'000;
+constexpr int64_t kRecentNs = 1'000'000, kMostRecentNs = 5'000'000;
 constexpr size_t kMostStreamBytes = 64 << 20;
 /// Both ends know the size of every piece: small ones first, for slow links, then such as calls are made of.
 constexpr size_t kSmallPieces = 32, kSmallPiece = 16 << 10, kLargePiece = 64 << 10;
@@ -27,6 +27,8 @@ constexpr double kMostBusy = 0.6;
 constexpr double kMostUneven = 0.25;
 /// Fewer may have come as they did by chance.
 constexpr ptrdiff_t kLeastPieces = 4;
+/// A wire that had something to carry for less than this part of the time says little.
+constexpr double kLeastPart = 0.25;
 /// A rate this near the window's is the window's.
 constexpr double kNearWindow = 0.5;
 /// A rate this near the nominal one is the nominal one.
@@ -45,11 +47,14 @@ size_t pieceBytes(const Endpoint& endpoint, size_t number) {
   return std::min(number < kSmallPieces ? kSmallPiece : kLargePiece, endpoint.slotBytes());
 }
 
-Result<bool> sendWord(Endpoint& endpoint, const uint64_t& word) {
-  return endpoint.send(reinterpret_cast<const std::byte*>(&word), sizeof word, kCall);
+/// A word, or the moment that answers it.
+template <class Value>
+Result<bool> sendValue(Endpoint& endpoint, const Value& value) {
+  return endpoint.send(reinterpret_cast<const std::byte*>(&value), sizeof value, kCall);
 }
-Result<bool> receiveWord(Endpoint& endpoint, uint64_t* word) {
-  return endpoint.receive(reinterpret_cast<std::byte*>(word), {sizeof *word, kCall});
+template <class Value>
+Result<bool> receiveValue(Endpoint& endpoint, Value* value) {
+  return endpoint.receive(reinterpret_cast<std::byte*>(value), {sizeof *value, kCall});
 }
 
 double rounded(double value) {
@@ -111,15 +116,14 @@ ProbeTime BusyClock::look(int64_t nowNs, bool rested, bool moved) {
 
 /// Whether an end was busy for most of the time in between.
 bool HostLinkProbe::byCore(const Answered& from, const Answered& to) {
-  const ProbeTime took = to.at - from.at;
-  return static_cast<double>(std::max(took.busyNs, to.farBusyNs - from.farBusyNs)) >
-         kMostBusy * static_cast<double>(took.ns);
+  const ProbeTime here = to.at - from.at, far = to.far - from.far;
+  return static_cast<double>(std::max(here.busyNs, far.busyNs)) > kMostBusy * static_cast<double>(here.ns);
 }
 
 HostLinkProbe::HostLinkProbe(Endpoint& endpoint)
     : endpoint_(endpoint), piece_(std::min(kLargePiece, endpoint.slotBytes())), window_(kFirstWindow) {}
 
-Result<ProbeStep> HostLinkProbe::step(ProbeTime now) {
+Result<ProbeStep> HostLinkProbe::step(ProbeTime now, bool mayStream) {
   bool moved = false;
   if (!std::exchange(steps_, true)) began_.at = now;
   switch (phase_) {
@@ -130,8 +134,9 @@ Result<ProbeStep> HostLinkProbe::step(ProbeTime now) {
       break;
     }
     case Phase::Announce: {
+      if (!mayStream) break;
       word_ = kStream;
-      TUTTI_ASSIGN(moved, sendWord(endpoint_, word_));
+      TUTTI_ASSIGN(moved, sendValue(endpoint_, word_));
       if (moved) phase_ = Phase::Stream;
       streamNs_ = now.ns;
       break;
@@ -157,30 +162,33 @@ Result<bool> HostLinkProbe::roundTrip(ProbeTime now) {
   if (!waits_) {
     if (!begun_) sentNs_ = now.ns;
     word_ = kEcho;
-    TUTTI_ASSIGN(waits_, sendWord(endpoint_, word_));
+    TUTTI_ASSIGN(waits_, sendValue(endpoint_, word_));
     begun_ = !waits_;
     return waits_;
   }
-  TUTTI_ASSIGN(const bool came, receiveWord(endpoint_, &word_));
+  TUTTI_ASSIGN(const bool came, receiveValue(endpoint_, &answer_));
   if (!came) return false;
   waits_ = false;
   const int64_t took = std::max<int64_t>(now.ns - sentNs_, 1);
   leastNs_ = roundTrips_++ == 0 ? took : std::min(leastNs_, took);
-  tripped_ = {now, static_cast<int64_t>(word_)};
+  tripped_ = {now, answer_};
   return true;
 }
 
 Result<bool> HostLinkProbe::acknowledge(ProbeTime now) {
   if (nAcknowledged_ == nSent_) return false;
-  TUTTI_ASSIGN(const bool came, receiveWord(endpoint_, &word_));
+  TUTTI_ASSIGN(const bool came, receiveValue(endpoint_, &answer_));
   if (!came) return false;
-  leastNs_ = std::min(leastNs_, now.ns - sentAtNs_[nAcknowledged_]);
+  const int64_t tookNs = now.ns - sentAtNs_[nAcknowledged_];
+  leastNs_ = std::min(leastNs_, tookNs);
+  leastWayNs_ = std::min(leastWayNs_, answer_.ns - sentAtNs_[nAcknowledged_]);
   acknowledged_ += pieceBytes(endpoint_, nAcknowledged_++);
-  const auto recent = std::ranges::find_if(
-      acknowledgements_, [&](const Acknowledged& a) { return a.at.ns + std::max(kRecentNs, 2 * leastNs_) >= now.ns; });
+  const int64_t recentNs = std::max(2 * leastNs_, std::clamp(tookNs, kRecentNs, kMostRecentNs));
+  const auto recent =
+      std::ranges::find_if(acknowledgements_, [&](const Acknowledged& a) { return a.at.ns + recentNs >= now.ns; });
   const size_t before = recent == acknowledgements_.begin() ? 0 : std::prev(recent)->bytes;
   window_ = std::min(kFirstWindow + acknowledged_ - before, kMostWindow);
-  acknowledgements_.push_back({{now, static_cast<int64_t>(word_)}, acknowledged_, window_});
+  acknowledgements_.push_back({{now, answer_}, acknowledged_, window_});
   return true;
 }
 
@@ -209,21 +217,31 @@ bool HostLinkProbe::enough(int64_t nowNs) {
   return told_ > 0 || nowNs - streamNs_ >= kMostStreamNs;
 }
 
-/// The first that came then or later; there is one.
-const HostLinkProbe::Acknowledged& HostLinkProbe::acknowledgedAt(int64_t ns) const {
-  return *std::ranges::find_if(acknowledgements_, [&](const Acknowledged& a) { return a.at.ns >= ns; });
+/// The first of a piece that came then or later; there is one.
+const HostLinkProbe::Acknowledged& HostLinkProbe::arrivedAt(int64_t farNs) const {
+  return *std::ranges::find_if(acknowledgements_, [&](const Acknowledged& a) { return a.far.ns >= farNs; });
 }
 
-/// From one acknowledgement to a later one.
-double HostLinkProbe::gbps(const Acknowledged& from, const Acknowledged& to) {
-  const int64_t ns = (to.at - from.at).ns;
-  return ns > 0 ? static_cast<double>(to.bytes - from.bytes) / static_cast<double>(ns) : 0;
+/// Of the pieces after one until a later one that were sent before the piece before them had come.  What lies between
+/// two such is the time that the wire took, whether or not the window let the next one go then.
+double HostLinkProbe::gbps(const Acknowledged& from, const Acknowledged& to) const {
+  size_t bytes = 0;
+  int64_t ns = 0;
+  for (const Acknowledged* piece = &from + 1; piece <= &to; ++piece) {
+    const Acknowledged& before = piece[-1];
+    if (sentAtNs_[static_cast<size_t>(piece - acknowledgements_.data())] + leastWayNs_ >= before.far.ns) continue;
+    bytes += piece->bytes - before.bytes;
+    ns += (piece->far - before.far).ns;
+  }
+  return static_cast<double>(ns) >= kLeastPart * static_cast<double>((to.far - from.far).ns)
+             ? static_cast<double>(bytes) / std::max<double>(static_cast<double>(ns), 1)
+             : 0;
 }
 
 /// Whether the rate changed on the way by more than a message that came a little later.
 bool HostLinkProbe::uneven(const Acknowledged& from, const Acknowledged& to) const {
-  const int64_t tookNs = (to.at - from.at).ns;
-  const Acknowledged& middle = acknowledgedAt(from.at.ns + tookNs / 2);
+  const int64_t tookNs = (to.far - from.far).ns;
+  const Acknowledged& middle = arrivedAt(from.far.ns + tookNs / 2);
   const double before = gbps(from, middle), after = gbps(middle, to);
   const auto piece = static_cast<double>(std::min(kLargePiece, endpoint_.slotBytes()));
   return std::abs(before - after) > kMostUneven * gbps(from, to) + piece / static_cast<double>(tookNs);
@@ -233,9 +251,9 @@ bool HostLinkProbe::uneven(const Acknowledged& from, const Acknowledged& to) con
 double HostLinkProbe::streamGBps() const {
   if (acknowledgements_.size() < 2) return 0;
   const Acknowledged &first = acknowledgements_.front(), &last = acknowledgements_.back();
-  const int64_t partNs = std::min(kStreamNs / 2, (last.at - first.at).ns / 2);
-  const Acknowledged& late = acknowledgedAt(last.at.ns - partNs);
-  const Acknowledged& from = &last - &late >= kLeastPieces ? late : acknowledgedAt(last.at.ns - 2 * partNs);
+  const int64_t partNs = std::min(kStreamNs / 2, (last.far - first.far).ns / 2);
+  const Acknowledged& late = arrivedAt(last.far.ns - partNs);
+  const Acknowledged& from = &last - &late >= kLeastPieces ? late : arrivedAt(last.far.ns - 2 * partNs);
   const double rate = gbps(from, last);
   if (rate <= 0 || &last - &from < kLeastPieces || byCore(from, last) || uneven(from, last)) return 0;
   const bool byWindow = rate * static_cast<double>(leastNs_) > kNearWindow * static_cast<double>(from.window);
@@ -256,15 +274,16 @@ HostLinkEcho::HostLinkEcho(Endpoint& endpoint)
 Result<ProbeStep> HostLinkEcho::step(ProbeTime now) {
   if (!began_) began_ = now;
   if (owes_) {
-    if (!begun_) busyNs_ = static_cast<uint64_t>((now - *began_).busyNs);
-    TUTTI_ASSIGN(const bool sent, sendWord(endpoint_, busyNs_));
+    if (!begun_) answer_.busyNs = (now - *began_).busyNs;
+    TUTTI_ASSIGN(const bool sent, sendValue(endpoint_, answer_));
     begun_ = !sent;
     owes_ = !sent;
     return sent ? ProbeStep::Moved : ProbeStep::Waits;
   }
   if (last_) return ProbeStep::Done;
+  answer_.ns = (now - *began_).ns;
   if (!streams_) {
-    TUTTI_ASSIGN(const bool came, receiveWord(endpoint_, &word_));
+    TUTTI_ASSIGN(const bool came, receiveValue(endpoint_, &word_));
     streams_ = came && word_ == kStream;
     owes_ = came && !streams_;
     return came ? ProbeStep::Moved : ProbeStep::Waits;

@@ -1,13 +1,14 @@
 // Bandwidth and latency of a link between two hosts, measured by a short exchange over an endpoint of its own.
 //
 // One end probes, the other echoes.  Round trips of a word come first, then a stream whose messages the other end
-// acknowledges.  What is under way is little more than what came through in the last millisecond, so that a slow link
-// has not much to drain, and acknowledgements of the stream that comes the other way wait for little.  The rate is that
-// of the last 7 ms: by then the burst that a shaped link lets pass is spent.  Machines without a clock: whoever
-// drives them says what time it is, and how much of it was no rest.
+// acknowledges.  What is under way is little more than what came through while an answer was on its way, of 5 ms at
+// most, so that a slow link has not much to drain.  The rate is that of the last 7 ms: by then the burst that a shaped
+// link lets pass is spent.  It is the rate at which pieces came to the other end, by its clock, one right after the
+// other: what answers wait for on their way says nothing of the wire, nor does a wire that had nothing to carry.
+// Machines without a clock: whoever drives them says what time it is, and how much of it was no rest.
 //
 // A figure counts only where both ends rested for most of the time that it took: an end without a core makes a quick
-// link look slow and far.  The echo therefore says in every word how busy it has been, and the stream goes on for a
+// link look slow and far.  The echo therefore says in every answer how busy it has been, and the stream goes on for a
 // while if it has found nothing.
 #pragma once
 
@@ -77,17 +78,17 @@ class BusyClock {
 class HostLinkProbe {
  public:
   explicit HostLinkProbe(Endpoint& endpoint);
-  /// Goes on by one message each way at most.  Errors: the endpoint's.
-  Result<ProbeStep> step(ProbeTime now);
+  /// Goes on by one message each way at most, but does not begin the stream before it may.  Errors: the endpoint's.
+  Result<ProbeStep> step(ProbeTime now, bool mayStream = true);
   /// Of what has been measured so far.
   HostLinkFigures figures() const;
 
  private:
   enum class Phase : uint8_t { RoundTrips, Announce, Stream, Done };
-  /// When a word came back, and how busy the other end says that it has been.
+  /// When an answer came; when the other end had what it answers, and how busy it had been until it answered.
   struct Answered {
     ProbeTime at;
-    int64_t farBusyNs = 0;
+    ProbeTime far;
   };
   struct Acknowledged : Answered {
     size_t bytes = 0;   // since the stream began
@@ -100,19 +101,21 @@ class HostLinkProbe {
   bool allSent() const { return last_ && !begun_; }
   double streamGBps() const;
   bool enough(int64_t nowNs);
-  const Acknowledged& acknowledgedAt(int64_t ns) const;
-  static double gbps(const Acknowledged& from, const Acknowledged& to);
+  const Acknowledged& arrivedAt(int64_t farNs) const;
+  double gbps(const Acknowledged& from, const Acknowledged& to) const;
   bool uneven(const Acknowledged& from, const Acknowledged& to) const;
 
   Endpoint& endpoint_;
   Phase phase_ = Phase::RoundTrips;
   std::vector<std::byte> piece_;
   uint64_t word_ = 0;
+  ProbeTime answer_;
   bool waits_ = false;
   int roundTrips_ = 0;
   bool steps_ = false;
   int64_t sentNs_ = 0, leastNs_ = 0;
-  Answered began_, tripped_;  // at the first step, and of the last round trip
+  Answered began_, tripped_;        // at the first step, and of the last round trip
+  int64_t leastWayNs_ = INT64_MAX;  // of a piece, from this end's clock to the other's, which are not the same
   int64_t streamNs_ = 0;
   double told_ = 0;  // GB/s, once the stream has
   size_t window_;
@@ -134,10 +137,11 @@ class HostLinkEcho {
  private:
   Endpoint& endpoint_;
   std::vector<std::byte> piece_;
-  uint64_t word_ = 0, busyNs_ = 0;
+  uint64_t word_ = 0;
+  ProbeTime answer_;
   std::optional<ProbeTime> began_;
   bool streams_ = false, owes_ = false, last_ = false;
-  bool begun_ = false;  // a word is partly written
+  bool begun_ = false;  // an answer is partly written
   size_t nPieces_ = 0;
 };
 

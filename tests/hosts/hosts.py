@@ -187,11 +187,13 @@ class Hosts:
     def shape(self, host, rate, both=True, dead_end=None):
         """What a host may send, and what it gets as well if `both`: a rate such as 100mbit.  By the cable of a dead end
         that is plugged, if that is given."""
-        burst = "burst 256kb latency 50ms"
         ours, theirs = self._ends(host, dead_end)
-        self.check(host, f"tc qdisc replace dev {ours} root tbf rate {rate} {burst}")
-        if both:
-            self.check("switch", f"tc qdisc replace dev {theirs} root tbf rate {rate} {burst}")
+        for where, interface in ((host, ours), ("switch", theirs)) if both else ((host, ours),):
+            # htb lets the next packet wait until the wire has had time for the last one.  tbf spares time for later:
+            # the first 256 KiB after a pause would pass at once.
+            self.check(where, f"tc qdisc replace dev {interface} root handle 1: htb default 1; "
+                       f"tc class replace dev {interface} parent 1: classid 1:1 htb rate {rate} burst 2kb cburst 2kb "
+                       f"quantum 60000; tc qdisc replace dev {interface} parent 1:1 bfifo limit 4mb")
 
     def plug(self, dead_end=0):
         """One of the dead ends leads to a second switch, on all hosts: they then have two interfaces that join them."""
