@@ -161,7 +161,7 @@ int main(int argc, char** argv) {
   if (tutti::printsVersion(argc, argv)) return 0;
   const Options options = parse(argc, argv);
   const Ranks w = joinRanks();
-  pin(w.rank);
+  if (options.interface.empty()) pin(w.rank);  // ranks of several hosts that share a machine are not bound either
   const size_t most = *std::max_element(options.sizes.begin(), options.sizes.end());
   float* in = allocateFloats(most + 4096, options.registered);
   float* out = allocateFloats(most + 4096, options.registered);

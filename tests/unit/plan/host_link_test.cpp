@@ -80,13 +80,19 @@ struct Probed {
   int64_t ns;  // that it took
 };
 
-/// lookNs: between two looks of both ends.  away: of every this many looks of the far end, it gets a core for one,
-/// until awayNs.
-Probed probe(double gbps, double latencyUs, double burst, size_t slotBytes, int64_t lookNs = 500, int away = 1,
-             int64_t awayNs = INT64_MAX) {
+struct Ends {
+  int64_t lookNs = 500;        // between two looks of both
+  int away = 1;                // of every this many looks of the far end, it gets a core for one
+  int64_t awayNs = INT64_MAX;  // until then
+  double answersGBps = 0;      // of the way back; 0: the same
+  int64_t mayStreamNs = 0;
+};
+
+Probed probe(double gbps, double latencyUs, double burst, size_t slotBytes, const Ends& ends = {}) {
+  const auto [lookNs, away, awayNs, answersGBps, mayStreamNs] = ends;
   Clock clock;
   const auto latencyNs = static_cast<int64_t>(latencyUs * 1e3);
-  Wire there{clock, gbps, latencyNs, burst}, back{clock, gbps, latencyNs, burst};
+  Wire there{clock, gbps, latencyNs, burst}, back{clock, answersGBps > 0 ? answersGBps : gbps, latencyNs, burst};
   WireEnd near(there, back, slotBytes), far(back, there, slotBytes);
   HostLinkProbe prober(near);
   HostLinkEcho echo(far);
@@ -94,7 +100,8 @@ Probed probe(double gbps, double latencyUs, double burst, size_t slotBytes, int6
   ProbeStep measured = ProbeStep::Waits, echoed = ProbeStep::Waits;
   for (; measured != ProbeStep::Done || echoed != ProbeStep::Done; clock.ns += lookNs) {
     REQUIRE(clock.ns < 10'000'000'000);
-    measured = prober.step(nearBusy.look(clock.ns, false, measured == ProbeStep::Moved)).value();
+    measured =
+        prober.step(nearBusy.look(clock.ns, false, measured == ProbeStep::Moved), clock.ns >= mayStreamNs).value();
     if (clock.ns < awayNs && clock.ns / lookNs % away != 0) continue;
     echoed = echo.step(farBusy.look(clock.ns, false, echoed == ProbeStep::Moved)).value();
   }
@@ -127,6 +134,23 @@ TEST_CASE("a probe finds what a link between hosts carries, also behind a burst,
   }
 }
 
+TEST_CASE("what answers wait for on their way back says nothing of the link") {
+  constexpr double kAnswerBytes = 16;
+  for (const double everyNs : {0.55e6, 0.6e6, 0.65e6}) {  // later and later: pieces come every 0.52 ms
+    CAPTURE(everyNs);
+    const Probed probed = probe(0.125, 20, 0, 128 << 10, {.answersGBps = kAnswerBytes / everyNs});
+    CHECK(probed.figures.bandwidthGBps > 0.95 * 0.125);
+    CHECK(probed.figures.bandwidthGBps < 1.05 * 0.125);
+  }
+}
+
+TEST_CASE("a stream that may not begin yet waits, and measures as well then") {
+  const Probed held = probe(0.125, 20, 256e3, 128 << 10, {.mayStreamNs = 30'000'000});
+  CHECK(held.ns > 30'000'000);
+  CHECK(held.figures.bandwidthGBps > 0.9 * 0.125);
+  CHECK(held.figures.bandwidthGBps < 1.1 * 0.125);
+}
+
 TEST_CASE("where the window is the limit no bandwidth is said") {
   const Probed far = probe(1.25, 5000, 0, 128 << 10);  // 12 MB would have to be under way
   CHECK(far.figures.latencyUs >= 5000);
@@ -134,22 +158,23 @@ TEST_CASE("where the window is the limit no bandwidth is said") {
 }
 
 TEST_CASE("where the core is the limit no bandwidth is said") {
-  CHECK(probe(1.25, 10, 0, 128 << 10, 60'000).figures.bandwidthGBps == 0);  // others are on it between two looks
-  CHECK(probe(0.125, 10, 0, 128 << 10, 10'000).figures.bandwidthGBps > 0.1);
+  CHECK(probe(1.25, 10, 0, 128 << 10, {.lookNs = 60'000}).figures.bandwidthGBps ==
+        0);  // others are on it between two looks
+  CHECK(probe(0.125, 10, 0, 128 << 10, {.lookNs = 10'000}).figures.bandwidthGBps > 0.1);
 }
 
 TEST_CASE("where the other end's core is the limit neither a bandwidth is said nor that it is far") {
-  const Probed starved = probe(1.25, 10, 0, 128 << 10, 1'000, 3'000);  // a look every 3 ms
+  const Probed starved = probe(1.25, 10, 0, 128 << 10, {.lookNs = 1'000, .away = 3'000});  // a look every 3 ms
   CHECK(toText(starved.figures) == "");
-  const Probed far = probe(1.25, 1'000, 0, 128 << 10, 1'000);
+  const Probed far = probe(1.25, 1'000, 0, 128 << 10, {.lookNs = 1'000});
   CHECK(far.figures.latencyUs == Approx(1'000).epsilon(0.01));
 }
 
 TEST_CASE("a stream goes on until there is a while in which both ends have their cores") {
-  const Probed late = probe(0.125, 10, 256e3, 128 << 10, 1'000, 3'000, 20'000'000);
+  const Probed late = probe(0.125, 10, 256e3, 128 << 10, {.lookNs = 1'000, .away = 3'000, .awayNs = 20'000'000});
   CHECK(late.figures.bandwidthGBps > 0.1);
   CHECK(late.figures.bandwidthGBps < 0.14);
-  CHECK(probe(0.125, 10, 256e3, 128 << 10, 1'000, 3'000).ns < 100 * 1'000'000);
+  CHECK(probe(0.125, 10, 256e3, 128 << 10, {.lookNs = 1'000, .away = 3'000}).ns < 100 * 1'000'000);
 }
 
 TEST_CASE("time is spent busy after a look that moved something, and between looks that are far from each other") {
