@@ -148,7 +148,7 @@ constexpr Variable kVariables[] = {
     {"TUTTI_CALIBRATION", Text, "", "",
      "file with measured link costs (and FILE.tuned: fastest ways); 'off': built-in figures; unset: per-user cache"},
     {"TUTTI_LINK_PROBE", Text, "auto", "",
-     "whether links between hosts are measured while ranks join, in some 25 ms: auto (sockets over interfaces whose "
+     "whether links between hosts are measured while ranks join, in some 55 ms: auto (sockets over interfaces whose "
      "speed is not known, as of virtual ones, unless TUTTI_CALIBRATION is off), always, off"},
     {"TUTTI_TOPO_FILE", Text, "", "",
      "description of the machine in place of the detected one: a file, or a line as node:2 l3:4"},

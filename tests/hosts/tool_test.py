@@ -61,8 +61,8 @@ class Tool(suite.Case):
             self.assertLess(sent[2], 1 << 16)
             if shutil.which("tc"):
                 made.shape(0, "50mbit")
-                self.assertIn("rate 50Mbit", made.check(0, "tc qdisc show dev eth0"))
-                self.assertIn("rate 50Mbit", made.check("switch", "tc qdisc show dev p0"))
+                self.assertIn("rate 50Mbit", made.check(0, "tc class show dev eth0"))
+                self.assertIn("rate 50Mbit", made.check("switch", "tc class show dev p0"))
                 self.assertEqual(self.fetch(made).strip(), str(4 << 20))
 
     @unittest.skipIf(shutil.which("nft") is None, "no nft here: tools/install-dependencies hosts")
