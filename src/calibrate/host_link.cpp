@@ -233,9 +233,8 @@ double HostLinkProbe::gbps(const Acknowledged& from, const Acknowledged& to) con
     bytes += piece->bytes - before.bytes;
     ns += (piece->far - before.far).ns;
   }
-  return static_cast<double>(ns) >= kLeastPart * static_cast<double>((to.far - from.far).ns)
-             ? static_cast<double>(bytes) / std::max<double>(static_cast<double>(ns), 1)
-             : 0;
+  const bool enough = ns > 0 && static_cast<double>(ns) >= kLeastPart * static_cast<double>((to.far - from.far).ns);
+  return enough ? static_cast<double>(bytes) / static_cast<double>(ns) : 0;
 }
 
 /// Whether the rate changed on the way by more than a message that came a little later.

@@ -137,9 +137,10 @@ std::string inherited(const std::vector<PeerDescriptor>& descriptors) {
 }
 
 void tell(const std::vector<std::string>& texts, const std::vector<HostLinkFigures>& measured, int64_t ms) {
-  if (measured.empty())
+  if (measured.empty()) {
     TUTTI_INFO("plan", "no link between hosts could be measured in ", ms, " ms: their nominal speed counts");
-  if (measured.empty()) return;
+    return;
+  }
   const HostLinkFigures common = commonOf(measured);
   std::string each;
   for (size_t rank = 0; rank < texts.size(); ++rank)

@@ -85,7 +85,7 @@ struct Ends {
   int away = 1;                // of every this many looks of the far end, it gets a core for one
   int64_t awayNs = INT64_MAX;  // until then
   double answersGBps = 0;      // of the way back; 0: the same
-  int64_t mayStreamNs = 0;
+  int64_t mayStreamNs = 0;     // from then on
 };
 
 Probed probe(double gbps, double latencyUs, double burst, size_t slotBytes, const Ends& ends = {}) {
@@ -158,8 +158,8 @@ TEST_CASE("where the window is the limit no bandwidth is said") {
 }
 
 TEST_CASE("where the core is the limit no bandwidth is said") {
-  CHECK(probe(1.25, 10, 0, 128 << 10, {.lookNs = 60'000}).figures.bandwidthGBps ==
-        0);  // others are on it between two looks
+  constexpr int64_t kOthersNs = 60'000;  // others are on it between two looks
+  CHECK(probe(1.25, 10, 0, 128 << 10, {.lookNs = kOthersNs}).figures.bandwidthGBps == 0);
   CHECK(probe(0.125, 10, 0, 128 << 10, {.lookNs = 10'000}).figures.bandwidthGBps > 0.1);
 }
 
