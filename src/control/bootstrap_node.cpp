@@ -282,6 +282,11 @@ void BootstrapNode::inquire(MemberId member, InquiryReason reason, uint64_t sequ
 
 void BootstrapNode::putOffVerdict(MemberId member, int64_t lateNs) { impl_->at(member).putOffVerdict(lateNs); }
 
+void BootstrapNode::withdrawInquiry(MemberId member) {
+  impl_->at(member).withdrawInquiry();
+  impl_->changed_();
+}
+
 bool BootstrapNode::inquiryPending(MemberId member) const { return impl_->at(member).inquiryPending(); }
 const std::vector<std::optional<RankReport>>& BootstrapNode::lastAnswers(MemberId member) const {
   return impl_->at(member).lastAnswers();

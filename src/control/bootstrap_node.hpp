@@ -170,6 +170,8 @@ class BootstrapNode : public Machine {
   /// Ask everyone; within graceNs (see putOffVerdict) everybody has a failure(), or, for Stalled, inquiryPending()
   /// turns false.
   void inquire(MemberId member, InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
+  /// The wait for which a Stalled inquiry was made is over.  Others that must end in a failure go on.
+  void withdrawInquiry(MemberId member);
   bool inquiryPending(MemberId member) const;
   /// A rank that waits for the verdict of its inquiry, which must end in a failure, could not run for so long: the
   /// ranks of its host hardly get a core, and answer as late.

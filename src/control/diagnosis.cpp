@@ -115,6 +115,24 @@ Diagnosis diagnoseDifferent(Testimonies all, uint64_t sequence) {
 
 // ---- Left, silent, absent.
 
+/// Whether `other` has done all that the waiting rank needs of it.
+bool hasDone(const RankReport& other, const RankReport& waiter, int waiterRank) {
+  const RankState &o = other.state, &w = waiter.state;
+  if (w.inside) return o.entered > w.entered || (o.entered == w.entered && !o.inside);
+  if (w.message) {
+    const bool told = !w.message->isSend && o.pairs.size() < kMaxPairCounts;
+    return told && !lacksSend(o, waiterRank, partsOf(w.message->call).sequence);
+  }
+  if (waiter.gatherWaitingOn < 0 || !waiter.joined) return false;
+  return other.gathers > waiter.gathers || (other.gathers == waiter.gathers && other.gatherWaitingOn < 0);
+}
+
+/// Whether the asking rank still waits for a rank that has left, in something other than a collective or an exchange.
+bool lacksOtherwise(const Question& q, const std::optional<RankReport>& origin, int rank, const RankReport& left) {
+  if (q.sequence != 0 || rank != q.suspect) return false;
+  return !origin || (origin->gatherWaitingOn < 0 && !hasDone(left, *origin, q.origin));
+}
+
 std::optional<Failure> diagnoseLeft(const Question& q, Testimonies all) {
   // Leaving after the call is everyone's right: what such a rank had to send has been sent.
   const std::optional<RankReport>& origin = of(all, q.origin);
@@ -123,8 +141,7 @@ std::optional<Failure> diagnoseLeft(const Question& q, Testimonies all) {
     if (!t || !t->left) continue;
     const bool beforeCall = q.sequence > 0 && t->state.entered < q.sequence;
     const bool beforeGather = origin && origin->gatherWaitingOn >= 0 && t->gathers < origin->gathers;
-    const bool neededOtherwise = q.sequence == 0 && rank == q.suspect;
-    if (beforeCall || beforeGather || neededOtherwise)
+    if (beforeCall || beforeGather || lacksOtherwise(q, origin, rank, *t))
       return fail(rank, ErrorCode::LeftEarly,
                   cat("rank ", rank, " has destroyed its communicator while rank ", q.origin, " waits in ",
                       waitsIn(q, all), "; all ranks must make the same calls before any of them leaves"));
@@ -172,18 +189,6 @@ int waitsFor(const Question& q, const RankReport& t, int rank) {
   if (t.state.message) return t.state.message->peer;
   if (t.gatherWaitingOn >= 0) return t.gatherWaitingOn;
   return rank == q.origin ? q.suspect : -1;
-}
-
-/// Whether `other` has done all that the waiting rank needs of it.
-bool hasDone(const RankReport& other, const RankReport& waiter, int waiterRank) {
-  const RankState &o = other.state, &w = waiter.state;
-  if (w.inside) return o.entered > w.entered || (o.entered == w.entered && !o.inside);
-  if (w.message) {
-    const bool told = !w.message->isSend && o.pairs.size() < kMaxPairCounts;
-    return told && !lacksSend(o, waiterRank, partsOf(w.message->call).sequence);
-  }
-  if (waiter.gatherWaitingOn < 0 || !waiter.joined) return false;
-  return other.gathers > waiter.gathers || (other.gathers == waiter.gathers && other.gatherWaitingOn < 0);
 }
 
 /// Answers are given at different times, and a rank without a core is behind what the others say of it.

@@ -74,6 +74,13 @@ void Inquiry::putOff(int64_t lateNs) {
   if (active_->parent < 0) active_->nextLookNs += lateNs;
 }
 
+/// Ranks may leave in order as soon as the wait is over, which would look as if they had left too early.
+void Inquiry::withdraw() {
+  if (!wanted_ || mustFail(wanted_->question.reason)) return;
+  wanted_.reset();
+  if (active_ && active_->parent < 0 && !mustFail(active_->question.reason)) tellAllIsWell();
+}
+
 void Inquiry::stop() {
   wanted_.reset();
   active_.reset();
@@ -248,14 +255,18 @@ void Inquiry::allIsWell() {
 /// Ours found nothing wrong.
 void Inquiry::finish() {
   if (host_.waitsLong()) tellSuspicion();
+  lastAnswers_ = std::move(active_->answers);
+  wanted_.reset();
+  tellAllIsWell();
+  host_.allIsWell(lastAnswers_);
+}
+
+void Inquiry::tellAllIsWell() {
   Writer w(MessageType::AllIsWell);
   w.i32(rank_);
   w.u64(active_->number);
-  lastAnswers_ = std::move(active_->answers);
   allIsWell();
-  wanted_.reset();
   host_.flood(w.take(), -1);
-  host_.allIsWell(lastAnswers_);
 }
 
 bool Inquiry::onAllIsWell(int from, Reader& in) {

@@ -77,6 +77,8 @@ class Inquiry {
   void start(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
   /// As BootstrapNode::putOffVerdict.
   void putOff(int64_t lateNs);
+  /// As BootstrapNode::withdrawInquiry.
+  void withdraw();
   /// This rank waits for a verdict.
   bool pending() const { return wanted_.has_value(); }
   /// As BootstrapNode::lastAnswers.
@@ -100,6 +102,7 @@ class Inquiry {
   int64_t pauseEndNs(int64_t now) const;
   void begin();
   void allIsWell();
+  void tellAllIsWell();
   void ask();
   void askAgain();
   void scheduleLook();

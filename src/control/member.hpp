@@ -58,6 +58,7 @@ class Member : private InquiryHost, private NeighboursHost {
   }
   int64_t silentSinceNs(int rank) const { return neighbours_.silentSinceNs(rank); }
   void inquire(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
+  void withdrawInquiry() { inquiry_.withdraw(); }
   bool inquiryPending() const { return inquiry_.pending(); }
   void putOffVerdict(int64_t lateNs) { inquiry_.putOff(lateNs); }
   const std::vector<std::optional<RankReport>>& lastAnswers() const { return inquiry_.lastAnswers(); }

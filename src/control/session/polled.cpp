@@ -17,7 +17,8 @@ constexpr int64_t kPollNs = 1 * kMs;    // between two calls of poll() by a rank
 // For a verdict that always comes: the Session's thread may have to wait long for a core among many ranks.
 constexpr int64_t kLateVerdictNs = 30'000 * kMs;
 
-/// look(now), with the lock; seldom enough that those who spin do not keep the Session's thread from it.
+/// look(now), and look.end() where there is one, with the lock; seldom enough that those who spin do not keep the
+/// Session's thread from it.
 template <class T, class Look>
 class Polled final : public Pending<T> {
  public:
@@ -27,6 +28,7 @@ class Polled final : public Pending<T> {
   }
   ~Polled() override {
     const Visit visit(control_.io);
+    if constexpr (requires { look_->end(); }) look_->end();
     look_.reset();
     --control_.polled;
   }
@@ -174,6 +176,25 @@ std::vector<std::optional<RankReport>> Control::lastAnswers() const {
   return impl_->io.bootstrap->lastAnswers(impl_->member);
 }
 
+namespace {
+
+/// The verdict of an inquiry, which is withdrawn when nobody waits for it any more.
+struct VerdictLook {
+  Control::Impl* control;
+  bool mayFindNothing;
+  WaitTime time;
+
+  Result<bool> operator()(int64_t now) {
+    BootstrapNode& bootstrap = *control->io.bootstrap;
+    if (const int64_t lateNs = time.look(now); lateNs > 0) bootstrap.putOffVerdict(control->member, lateNs);
+    (void)time.pauseNs(kPollNs);
+    return time.over() || (mayFindNothing && !bootstrap.inquiryPending(control->member));
+  }
+  void end() { control->io.bootstrap->withdrawInquiry(control->member); }
+};
+
+}  // namespace
+
 std::unique_ptr<Pending<bool>> Control::beginInquiry(InquiryReason reason, uint64_t sequence, int suspect,
                                                      int graceMs) {
   const int64_t graceNs = std::max(graceMs, 1) * kMs;
@@ -184,12 +205,7 @@ std::unique_ptr<Pending<bool>> Control::beginInquiry(InquiryReason reason, uint6
   const bool looks = reason == InquiryReason::Stalled;
   WaitTime time(Deadline::at(nowNs() + graceNs + (looks ? kVerdictNs : kLateVerdictNs)), nowNs());
   (void)time.pauseNs(kPollNs);
-  return polled<bool>(*impl_, [=, control = impl_.get()](int64_t now) mutable -> Result<bool> {
-    BootstrapNode& bootstrap = *control->io.bootstrap;
-    if (const int64_t lateNs = time.look(now); lateNs > 0) bootstrap.putOffVerdict(control->member, lateNs);
-    (void)time.pauseNs(kPollNs);
-    return time.over() || (looks && !bootstrap.inquiryPending(control->member));
-  });
+  return polled<bool>(*impl_, VerdictLook{impl_.get(), looks, time});
 }
 
 }  // namespace tutti

@@ -111,6 +111,33 @@ TEST_CASE("a stalled inquiry that finds nothing harms nobody, also when many ask
   }
 }
 
+TEST_CASE("what a rank wanted to know of a wait that is over is not asked, and nobody waits for the answer") {
+  Idle idle(9, 5);
+  idle.inquire(3, InquiryReason::Stalled, 0, 1, 200 * kMs);
+  idle.inquire(4, InquiryReason::Deadline, 0, 1, 200 * kMs);
+  for (const int r : {3, 4}) idle.job.rank(r).bootstrap->withdrawInquiry(idle.job.rank(r).member);
+  CHECK_FALSE(idle.job.rank(3).bootstrap->inquiryPending(idle.job.rank(3).member));
+  CHECK(idle.job.rank(4).bootstrap->inquiryPending(idle.job.rank(4).member));  // it must end in a failure
+}
+
+TEST_CASE("ranks that leave in order are not taken for early ones because of a wait that is over") {
+  for (const uint64_t seed : testSeeds(1, 200)) {
+    CAPTURE(seed);
+    SimWorld dice(seed);
+    Idle idle(seed, 5);
+    const auto after = [&](int64_t mostNs) {
+      (void)idle.world.runUntil([] { return false; }, idle.world.nowNs() + dice.randomBetween(1'000, mostNs));
+    };
+    // Rank 3 waited for rank 1, asked, and went on; rank 1 was done, and leaves.
+    idle.inquire(3, InquiryReason::Stalled, 0, 1, 200 * kMs);
+    after(2 * kMs);
+    idle.job.rank(3).bootstrap->withdrawInquiry(idle.job.rank(3).member);
+    idle.job.rank(1).bootstrap->leave(idle.job.rank(1).member);
+    after(300 * kMs);
+    for (const int r : {0, 2, 3, 4}) REQUIRE_FALSE(idle.failure(r));
+  }
+}
+
 // An inquiry of 64 ranks takes some 1,600 messages.  Where they do not ask one after another, it is 4,600 a round.
 TEST_CASE("many ranks that wait together, and look around again and again, are as one that does") {
   Idle idle(7, 64);

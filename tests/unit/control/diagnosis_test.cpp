@@ -51,6 +51,16 @@ RankReport sent(int peer, uint32_t sends) {
   t.state.pairs = {{peer, sends, 0}};
   return t;
 }
+RankReport leftAfter(uint64_t gathers) {
+  RankReport t = left(0);
+  t.gathers = gathers;
+  return t;
+}
+RankReport leftAfterSending(int peer, uint32_t sends) {
+  RankReport t = sent(peer, sends);
+  t.left = true;
+  return t;
+}
 const Collective kBroadcast = Collective::Broadcast;
 const std::optional<RankReport> kMute;
 
@@ -184,6 +194,30 @@ TEST_CASE("the diagnosis names the culprit and the calls") {
        true,
        2,
        {"rank 2 has destroyed its communicator", "control exchange"}},
+      {"a rank has left after the exchange that the asking rank waits in by now",
+       {R::Stalled, 0, 0, 2},
+       {gathering(4, 1, Attendance::End), gathering(4, 0, Attendance::End), leftAfter(4)},
+       false,
+       0,
+       {}},
+      {"a rank has left after it sent the message that the asking rank waits for",
+       {R::Stalled, 0, 0, 1},
+       {receiving(1, 7), leftAfterSending(0, 8)},
+       false,
+       0,
+       {}},
+      {"a rank has left before it sent that message",
+       {R::Stalled, 0, 0, 1},
+       {receiving(1, 7), leftAfterSending(0, 7)},
+       true,
+       1,
+       {"rank 1 has destroyed its communicator while rank 0 waits in Recv"}},
+      {"a rank has left that the asking rank waits for without a call",
+       {R::Stalled, 0, 0, 1},
+       {RankReport{}, left(0)},
+       true,
+       1,
+       {"rank 1 has destroyed its communicator"}},
       {"a mismatch that nobody's calls explain names the sender",
        {R::Mismatch, 0, 2, 1},
        {inside(2, 1), inside(2, 0)},
