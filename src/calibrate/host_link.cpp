@@ -33,6 +33,8 @@ constexpr double kLeastPart = 0.25;
 constexpr double kNearWindow = 0.5;
 /// A rate this near the nominal one is the nominal one.
 constexpr double kNearNominal = 0.8;
+/// A link is odd that carries less than this part of what most do.
+constexpr double kOdd = 0.7;
 constexpr double kStepsOfOctave = 8;
 /// Less than that is as much the ranks' work and how their cores are shared, which costs say elsewhere, as the way:
 /// ranks that join on a busy host find 6 us one time and 160 the next, and choose badly by either.
@@ -88,6 +90,19 @@ HostLinkFigures commonOf(std::span<const HostLinkFigures> links) {
   }
   const auto least = [](const std::vector<double>& all) { return all.empty() ? 0 : *std::ranges::min_element(all); };
   return {rounded(least(us)), rounded(least(gbps))};
+}
+
+HostLinkFigures betterOf(const HostLinkFigures& a, const HostLinkFigures& b) {
+  const double least = std::min(a.latencyUs, b.latencyUs), most = std::max(a.latencyUs, b.latencyUs);
+  return {least > 0 ? least : most, std::max(a.bandwidthGBps, b.bandwidthGBps)};
+}
+
+bool someIsOdd(std::span<const HostLinkFigures> links) {
+  std::vector<double> gbps;
+  for (const HostLinkFigures& link : links)
+    if (link.bandwidthGBps > 0) gbps.push_back(link.bandwidthGBps);
+  std::ranges::sort(gbps);
+  return !gbps.empty() && gbps.front() < kOdd * gbps[gbps.size() / 2];
 }
 
 void applyHostLink(const HostLinkFigures& figures, const LinkProfile& link, Calibration* calibration) {

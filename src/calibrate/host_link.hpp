@@ -42,6 +42,12 @@ Result<std::optional<HostLinkFigures>> parseHostLink(std::string_view text);
 /// octave, so that figures that differ by noise alone make the same plans.
 HostLinkFigures commonOf(std::span<const HostLinkFigures> links);
 
+/// Of a link that was measured twice: a stream that was held up found too little, a busy host a way that is too long.
+HostLinkFigures betterOf(const HostLinkFigures& a, const HostLinkFigures& b);
+
+/// Whether some link seems much slower than most: it may be, or its stream was held up.
+bool someIsOdd(std::span<const HostLinkFigures> links);
+
 /// Puts them in the place of what the link's transport takes for granted.  The nominal bandwidth stays where the
 /// measured one comes near it, or near what one endpoint carries at most: then the stream was the limit, not the wire.
 /// The nominal latency stays for all that are not far from each other.
