@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "perf/oracle/cable.hpp"
+#include "perf/ways/halves.hpp"
 #include "perf/ways/ways.hpp"
 #include "src/base/text.hpp"
 #include "tools/version.hpp"
@@ -37,7 +38,27 @@ struct Verdict {
   double bestUs = HUGE_VAL;
   double chosenUs = 0;
   double price = 0;  // of learning: what its calls took beyond those of a communicator that learns nothing, as a part
+  ByHalves byHalves;
   double loss() const { return chosenUs / bestUs - 1; }
+};
+
+/// Losses of cells, as parts of the best time.
+class Losses {
+ public:
+  void add(double loss) {
+    ++cells_;
+    good_ += loss <= 0.1 ? 1 : 0;
+    logSum_ += std::log(1 + loss);
+    worst_ = std::max(worst_, loss);
+  }
+  int cells() const { return cells_; }
+  int good() const { return good_; }  // within 10 %
+  double meanPercent() const { return 100 * (std::exp(logSum_ / cells_) - 1); }
+  double worstPercent() const { return 100 * worst_; }
+
+ private:
+  int cells_ = 0, good_ = 0;
+  double logSum_ = 0, worst_ = 0;
 };
 
 std::string nameOf(const std::string& algorithm, const char* protocol, bool joined) {
@@ -82,6 +103,7 @@ Verdict judge(const Ranks& w, const Cell& cell, size_t bytes, const Options& opt
   Verdict verdict;
   verdict.chosenUs = ways[0].medianUs();
   if (options.learn > 0) verdict.price = learningUs / plainUs - 1;
+  verdict.byHalves = judgeByHalves(ways, 0);
   size_t best = 0;
   for (size_t i = 0; i < ways.size(); ++i) {
     if (ways[i].medianUs() < verdict.bestUs) {
@@ -165,18 +187,17 @@ int main(int argc, char** argv) {
   const size_t most = *std::max_element(options.sizes.begin(), options.sizes.end());
   float* in = allocateFloats(most + 4096, options.registered);
   float* out = allocateFloats(most + 4096, options.registered);
-  int cells = 0, good = 0;
-  double logLoss = 0, worst = 0, price = 0;
+  Losses losses, lossesByHalves, noise;
+  double price = 0;
   for (const std::string& name : options.collectives) {
     for (const size_t bytes : options.sizes) {
       Collective collective{};
       if (!parseCollective(name, &collective)) return 1;
       const Cell cell = cellOf(collective, bytes, w.nRanks, in, out, options.data);
       const Verdict v = judge(w, cell, bytes, options);
-      ++cells;
-      good += v.loss() <= 0.1 ? 1 : 0;
-      logLoss += std::log(1 + v.loss());
-      worst = std::max(worst, v.loss());
+      losses.add(v.loss());
+      lossesByHalves.add(v.byHalves.loss);
+      noise.add(v.byHalves.noise);
       price += v.price;
     }
   }
@@ -184,11 +205,17 @@ int main(int argc, char** argv) {
     std::printf(
         "%d ranks: within 10 %% of the best in %d of %d cells (%.0f %%); mean loss %.0f %%, worst %.0f %%; "
         "%s\n",
-        w.nRanks, good, cells, 100.0 * good / cells, 100 * (std::exp(logLoss / cells) - 1), 100 * worst,
-        options.data == Data::Fresh ? "new data in every call" : "the same data in all calls");
+        w.nRanks, losses.good(), losses.cells(), 100.0 * losses.good() / losses.cells(), losses.meanPercent(),
+        losses.worstPercent(), options.data == Data::Fresh ? "new data in every call" : "the same data in all calls");
+    if (options.rounds > 1)
+      std::printf(
+          "one half of the rounds picks the best, the other half times it: the choice is within 10 %% of it in "
+          "%d cells, mean loss %.0f %%; what is picked is within 10 %% of the best of the other half in %d, mean %.0f "
+          "%%\n",
+          lossesByHalves.good(), lossesByHalves.meanPercent(), noise.good(), noise.meanPercent());
     if (options.learn > 0)
       std::printf("the first %d calls: %+.0f %% beside those of communicators that learn nothing\n", options.learn,
-                  100 * price / cells);
+                  100 * price / losses.cells());
   }
   check(tuttiCommDestroy(w.comm), "CommDestroy");
   return 0;

@@ -1,5 +1,5 @@
 // Ways of a call that were measured in turns, compared.
-#include "perf/ways/ways.hpp"
+#include "perf/ways/halves.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -38,3 +38,19 @@ TEST_CASE("ways that were dropped early are compared by the rounds that both had
   CHECK(ratioOf(measured({4, 4}), measured({2, 2, 9, 9})) == Approx(2));
   CHECK(std::isnan(ratioOf(measured({}), measured({2}))));
 }
+
+TEST_CASE("a choice among ways that are alike loses nothing by halves, though some way was faster by luck") {
+  const std::vector<Way> alike = {measured({10, 10, 10, 10}), measured({7, 13, 7, 13}), measured({13, 7, 13, 7})};
+  const ByHalves halves = judgeByHalves(alike, 0);
+  CHECK(halves.loss == Approx(10.0 / 13 - 1));  // either half picks the one that is slow in the other
+  CHECK(halves.noise == Approx(13.0 / 7 - 1));
+}
+
+TEST_CASE("a choice that is slower in every round loses that by halves") {
+  const std::vector<Way> ways = {measured({20, 22, 20, 22}), measured({10, 11, 10, 11}), measured({12, 30, 11, 30})};
+  CHECK(judgeByHalves(ways, 0).loss == Approx(1));
+  CHECK(judgeByHalves(ways, 0).noise == Approx(0));
+  CHECK(judgeByHalves(ways, 1).loss == Approx(0));
+}
+
+TEST_CASE("one round has no halves") { CHECK(std::isnan(judgeByHalves(std::vector{measured({1})}, 0).loss)); }
