@@ -118,6 +118,25 @@ sim::MessagePrice herePrice(const PlanRequest& r, const Calibration& c, const si
   return price;
 }
 
+/// How many times as long work takes where hosts share cores.
+double coldWork(const PlanRequest& r, bool betweenHosts) {
+  if (!r.links.nodesShareCores) return 1;
+  const double further = std::clamp(r.links.ranksPerCore - 1, 0.0, kMostFurtherRanks);
+  return 1 + further * (betweenHosts ? kColdWireWork : kColdWork);
+}
+
+void stretch(double times, sim::MessagePrice* price) {
+  for (double* work : {&price->sendUs, &price->receiveUs, &price->sendUsPerByte, &price->receiveUsPerByte,
+                       &price->operandUsPerByte, &price->gatherUsPerByte, &price->freshUsPerByte})
+    *work *= times;
+  if (price->furtherUsPerByte) *price->furtherUsPerByte *= times;
+}
+
+/// Of all ways between ranks.
+double mostReceiveUs(const sim::Prices& prices) {
+  return std::ranges::max_element(prices.copied, {}, &sim::MessagePrice::receiveUs)->receiveUs;
+}
+
 }  // namespace
 
 sim::Levels levelsOf(const PlanRequest& r) {
@@ -140,6 +159,8 @@ sim::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protoc
         copiedPrice(r, c, *on, has ? protocol : Protocol::Slots, further.roomBytes);
     sim::MessagePrice& read = prices.direct[level] = direct ? directPrice(r, c, *on, further.readBytes) : copied;
     prices.here[level] = herePrice(r, c, copied, c.at(*on, has ? protocol : Protocol::Slots), further.roomBytes);
+    for (sim::MessagePrice* price : {&copied, &read, &prices.here[level]})
+      stretch(coldWork(r, on->betweenHosts), price);
     if (portGBps <= 0) return;
     const double portUs = perByte(portGBps) * (on->betweenHosts ? r.wireShare : 1);
     copied.wireUsPerByte = read.wireUsPerByte = std::max(copied.wireUsPerByte, portUs);
@@ -153,13 +174,14 @@ sim::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protoc
   const double all = footprint(r) + (protocol == Protocol::Direct ? further.readBytes : further.roomBytes);
   prices.reduceUsPerByte = perByte(r.links.intra ? c.reduceGBpsIn(all) : c.reduceGBps);
   prices.copyUsPerByte = perByte(r.links.intra ? c.copyGBpsIn(all) : c.copyGBps);
+  for (double* work : {&prices.reduceUsPerByte, &prices.copyUsPerByte}) *work *= coldWork(r, false);
   prices.leastDirectBytes = kLeastDirectBytes;
   if (r.device != nullptr) passThroughPinned(r, &prices);
   if (r.links.ranksPerCore > 1) {
     prices.nodesShareCores = r.links.nodesShareCores;
     const double together = prices.nodesShareCores ? r.shape.nRanks : ranksOfNode(r.shape);
     prices.cores = std::max(1, static_cast<int>(std::lround(together / r.links.ranksPerCore)));
-    prices.turnUs = prices.passUs = handOverUs(c);
+    prices.turnUs = prices.passUs = handOverUs(c) + (prices.nodesShareCores ? kColdLook * mostReceiveUs(prices) : 0);
   }
   return prices;
 }

@@ -253,6 +253,8 @@ TEST_CASE("ranks of hosts that are parts of one machine share all of its cores")
   CHECK(costUs(r, "hierarchical") > 3 * apart);              // all messages are work of two cores,
   CHECK(costUs(r, "hierarchical") > ownCores);               // not of one core of each host
   CHECK(plan(r, figures())->name() == "recursivedoubling");  // a third less messages between hosts
+  r.links.ranksPerCore = 1;
+  CHECK(costUs(r, "hierarchical") == Approx(apart));  // a core each: nothing is cold
   // The inner ranks of a binomial tree are the first of each host, which are not on one core for that.
   PlanRequest tree = request(Collective::Reduce, 4, 2, 8);
   tree.links.ranksPerCore = 4;
@@ -264,6 +266,24 @@ TEST_CASE("ranks of hosts that are parts of one machine share all of its cores")
   many.links.ranksPerCore = 16;
   many.links.nodesShareCores = true;
   CHECK(costUs(many, "ring") > 4 * alone);
+}
+
+TEST_CASE("hosts that share cores pay more for every message with every rank, and no more for the wire") {
+  Calibration slowWire = figures();
+  slowWire.at(kTcpRemote, Protocol::Slots).cost.bandwidthGBps = 0.115;
+  PlanRequest r = request(Collective::AllGather, 4, 2, 8);
+  const auto us = [&](double ranksPerCore) {
+    r.links.ranksPerCore = ranksPerCore;
+    r.links.nodesShareCores = ranksPerCore > 1;
+    const auto cost =
+        Estimates().cost(r, slowWire, {*findAlgorithm(r.shape.collective, "recursivedoubling"), Protocol::Slots, {}});
+    REQUIRE(cost.ok());
+    return cost->us;
+  };
+  CHECK(us(2) > us(1));
+  CHECK(us(4) > 3 * us(2));  // twice the ranks, and each of them slower
+  r.shape.bytes = size_t{4} << 20;
+  CHECK(us(4) < 1.1 * us(1));
 }
 
 TEST_CASE("what goes to several ranks is copied in once") {
