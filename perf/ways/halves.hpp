@@ -10,9 +10,8 @@ namespace tutti::perf {
 
 /// Parts of the best time: 0.1 is 10 % more.
 struct ByHalves {
-  double loss = 0;  // of the choice, beside the way that the other half of the rounds picked
-  double noise =
-      0;  // of the way that one half picked, beside the best in the other: how far two measurements are apart
+  double loss = 0;   // of the choice, beside the way that the other half of the rounds picked
+  double noise = 0;  // of the way that one half picked, beside the best of the other: how far both are apart
 };
 
 /// Of measured ways, ways[choice] being the choice.  Both halves pick once and time once; geometric means.  Of fewer
