@@ -42,7 +42,8 @@ Result<std::optional<HostLinkFigures>> parseHostLink(std::string_view text);
 /// octave, so that figures that differ by noise alone make the same plans.
 HostLinkFigures commonOf(std::span<const HostLinkFigures> links);
 
-/// Of a link that was measured twice: a stream that was held up found too little, a busy host a way that is too long.
+/// The higher bandwidth and the lower latency of a link that was measured twice.  Streams that are held up find too
+/// little, and busy hosts find too long a way.
 HostLinkFigures betterOf(const HostLinkFigures& a, const HostLinkFigures& b);
 
 /// Whether some link seems much slower than most: it may be, or its stream was held up.

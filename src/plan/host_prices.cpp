@@ -118,21 +118,21 @@ sim::MessagePrice herePrice(const PlanRequest& r, const Calibration& c, const si
   return price;
 }
 
-/// How many times as long work takes where hosts share cores.
+/// Work takes this many times as long where hosts share cores, else 1.
 double coldWork(const PlanRequest& r, bool betweenHosts) {
   if (!r.links.nodesShareCores) return 1;
   const double further = std::clamp(r.links.ranksPerCore - 1, 0.0, kMostFurtherRanks);
   return 1 + further * (betweenHosts ? kColdWireWork : kColdWork);
 }
 
-void stretch(double times, sim::MessagePrice* price) {
+void multiplyWork(double times, sim::MessagePrice* price) {
   for (double* work : {&price->sendUs, &price->receiveUs, &price->sendUsPerByte, &price->receiveUsPerByte,
                        &price->operandUsPerByte, &price->gatherUsPerByte, &price->freshUsPerByte})
     *work *= times;
   if (price->furtherUsPerByte) *price->furtherUsPerByte *= times;
 }
 
-/// Of all ways between ranks.
+/// Receiving a message takes so much on the dearest level.
 double mostReceiveUs(const sim::Prices& prices) {
   return std::ranges::max_element(prices.copied, {}, &sim::MessagePrice::receiveUs)->receiveUs;
 }
@@ -160,7 +160,7 @@ sim::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protoc
     sim::MessagePrice& read = prices.direct[level] = direct ? directPrice(r, c, *on, further.readBytes) : copied;
     prices.here[level] = herePrice(r, c, copied, c.at(*on, has ? protocol : Protocol::Slots), further.roomBytes);
     for (sim::MessagePrice* price : {&copied, &read, &prices.here[level]})
-      stretch(coldWork(r, on->betweenHosts), price);
+      multiplyWork(coldWork(r, on->betweenHosts), price);
     if (portGBps <= 0) return;
     const double portUs = perByte(portGBps) * (on->betweenHosts ? r.wireShare : 1);
     copied.wireUsPerByte = read.wireUsPerByte = std::max(copied.wireUsPerByte, portUs);

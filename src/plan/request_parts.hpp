@@ -25,12 +25,15 @@ inline constexpr double kSharedWorkShare = 0.5;
 inline constexpr double kColdReadUs = 0.3, kColdReadUsPerByte = 2.5e-5;
 /// More further ranks than this make no difference.
 inline constexpr double kMostFurtherRanks = 3;
-/// Where ranks of several hosts share cores, as containers of one machine do: how much longer work takes for every
-/// further rank of the core, inside a host and of messages between hosts, which find the caches and the kernel's tables
-/// cold; and the part of such a message's receipt that a rank spends on a look for one that has not come, before it
-/// hands the core on.  Fitted to all ways of four collectives, 8 bytes to 512 KiB, among 4 containers of 2 ranks on 2
-/// cores of that Skylake Xeon, over wires of 1 and 10 Gbit/s; with a rank a core there is nothing to add.
-inline constexpr double kColdWork = 0.2, kColdWireWork = 0.7, kColdLook = 0.5;
+/// Prices where ranks of several hosts share cores, as containers of one machine do.  Fitted to all ways of four
+/// collectives, 8 bytes to 512 KiB, among 4 containers of 2 ranks on 2 cores of that Skylake Xeon, over wires of 1 and
+/// 10 Gbit/s.  Ranks that have a core each add nothing.
+/// Work inside a host takes so much longer for every further rank of the core, as caches are cold.
+inline constexpr double kColdWork = 0.2;
+/// Work of messages between hosts takes so much longer, as the kernel's tables are cold, too.
+inline constexpr double kColdWireWork = 0.7;
+/// A look for a message between hosts that has not come takes this part of receiving one.
+inline constexpr double kColdLook = 0.5;
 /// The part of a message's latency that is work where all of it but the wake-up is system calls.
 inline constexpr double kSystemCallWorkShare = 0.9;
 

@@ -238,7 +238,7 @@ TEST_CASE("a link that seems much slower than most is odd, and the better of two
   using Links = std::vector<HostLinkFigures>;
   CHECK(someIsOdd(Links{{8, 0.115}, {9, 0.029}, {8, 0.11}, {9, 0.112}}));
   CHECK(someIsOdd(Links{{8, 0.115}, {9, 0.05}}));
-  CHECK_FALSE(someIsOdd(Links{{8, 0.115}, {9, 0.105}, {8, 0}, {0, 0.11}}));  // of two no rate is known
+  CHECK_FALSE(someIsOdd(Links{{8, 0.115}, {9, 0.105}, {8, 0}, {0, 0.11}}));  // a link without a rate is left out
   CHECK_FALSE(someIsOdd(Links{{8, 0}, {9, 0}}));
   CHECK_FALSE(someIsOdd(Links{}));
   CHECK(betterOf({8, 0.029}, {30, 0.11}) == HostLinkFigures{8, 0.11});
