@@ -184,15 +184,19 @@ Status CudaKernels::reduce(cuda::Stream stream, const Reduction& r, void* dst, s
 }
 
 CudaKernels::Pass CudaKernels::passFor(const Reduction& r, Collective collective) const {
-  if (!reduces(collective)) return {copy_, true};
+  if (!reduces(collective)) return {copy_, true, exchangesBlocks(collective)};
   const cuda::Function function = reduce_[static_cast<size_t>(r.dtype)][static_cast<size_t>(operatorOf(r))];
   TUTTI_ASSERT(function != nullptr);
-  return {function, false};
+  return {function, false, false};
 }
 
-// Every kernel copies as well.
+// Every kernel copies as well.  One alone exchanges: the code for that takes as long to compile as all else of a
+// kernel.
 bool CudaKernels::Pass::join(const Pass& other) {
+  const bool exchange = exchanges || other.exchanges;
+  if (exchange && !(copies && other.copies)) return false;
   if (copies) *this = other;
+  exchanges = exchange;
   return other.copies || function == other.function;
 }
 

@@ -38,7 +38,8 @@ class CudaKernels {
   /// A kernel for pass().  A value.
   struct Pass {
     cuda::Function function = nullptr;
-    bool copies = true;  // nothing else
+    bool copies = true;      // does not combine
+    bool exchanges = false;  // some call has ranks exchange blocks
     /// Becomes one for what `other` serves, too.  False if there is none.
     bool join(const Pass& other);
   };

@@ -43,6 +43,11 @@ std::vector<Touched> touchedBy(const PassArguments& a) {
 
 }  // namespace
 
+bool exchangesBlocks(Collective collective) {
+  const Geometry& g = geometryOf(collective);
+  return g.input.content == Content::Blocks && g.output.content == Content::Blocks;
+}
+
 PassCall passCall(Collective collective, size_t bytes, int root, int nRanks) {
   const Geometry& g = geometryOf(collective);
   const bool readsBlocks = g.input.content == Content::Blocks, writesBlocks = g.output.content == Content::Blocks;
@@ -50,7 +55,7 @@ PassCall passCall(Collective collective, size_t bytes, int root, int nRanks) {
   call.root = static_cast<uint32_t>(root);
   if (g.input.holders == Holders::None || bytes == 0) return call;
   call.bytes = bytes;
-  call.exchanges = readsBlocks && writesBlocks;
+  call.exchanges = exchangesBlocks(collective);
   call.moves = static_cast<uint32_t>(call.exchanges ? nRanks * (nRanks + 1) / 2 : blocksOfCall(collective, nRanks));
   call.reads = g.reduces ? kernels::kAllRanks : startsAtRoot(collective) ? kernels::kRootRank : kernels::kOwnRank;
   call.writes = endsAtRoot(collective)                                      ? kernels::kRootRank

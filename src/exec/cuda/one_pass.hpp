@@ -8,6 +8,9 @@
 
 namespace tutti {
 
+/// Whether all ranks give each other blocks, as in AllToAll.
+bool exchangesBlocks(Collective collective);
+
 /// A collective whose blocks are all alike, without its tiles.  bytes: of the vector of an AllReduce, Broadcast or
 /// Reduce, else of one rank's block.  A Barrier has no moves: that all ranks' streams have come to it is all there is.
 kernels::PassCall passCall(Collective collective, size_t bytes, int root, int nRanks);

@@ -81,7 +81,9 @@ class Pass {
     const uint64_t at = (tile % call.tiles) * call.tileBytes;
     const uint64_t left = call.bytes - at;
     const uint64_t bytes = left < call.tileBytes ? left : call.tileBytes;
-    if (call.exchanges != 0) return exchange(call, sides, move, at, bytes);
+    if constexpr (!Arithmetic::kCombines) {
+      if (call.exchanges != 0) return exchange(call, sides, move, at, bytes);
+    }
     const uint32_t nSources = call.reads == kAllRanks ? a_.nRanks : 1;
     const uint32_t nDsts = point(call, sides, move, at, nSources);
     team_.sync();

@@ -38,7 +38,7 @@ struct PassCall {
   uint8_t readsBlock;     // k * bytes into the input
   uint8_t writesBlock;    // k * bytes into the output
   /// Instead of all that: a move for every pair of ranks i <= j, whose blocks change places: i's block j goes to j's
-  /// block i, and j's block i to i's block j.
+  /// block i, and j's block i to i's block j.  Kernels that combine do not do that.
   uint8_t exchanges;
   uint8_t reserved[3];
 };

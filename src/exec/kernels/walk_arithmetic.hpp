@@ -2,6 +2,7 @@
 // there are few: copies alone, sums of the types that training adds up, and one for every other type and operator.
 //
 // An arithmetic has
+//   kCombines                                  false: it moves values only
 //   combine(team, move, bytes, what)           several sources of `bytes` each
 //   combineUnits(n, operand, what, &unit)      operands 1 to n - 1 to operand 0, which is in `unit`; operand(i, &unit)
 //                                              gives 8 bytes of one, false: told to leave
@@ -37,6 +38,7 @@ TUTTI_HD bool combineUnitsAs(uint32_t n, Operand operand, uint64_t* unit) {
 
 /// For calls that only move values.
 struct NoArithmetic {
+  static constexpr bool kCombines = false;
   template <class Team>
   static TUTTI_HD void combine(Team, const Move&, uint64_t, uint32_t) {}
   template <class Operand>
@@ -47,6 +49,7 @@ struct NoArithmetic {
 
 template <class Format, class Op>
 struct Reduces {
+  static constexpr bool kCombines = true;
   template <class Team>
   static TUTTI_HD void combine(Team team, const Move& m, uint64_t bytes, uint32_t) {
     combineTo<Format, Op>(team, m, bytes / sizeof(typename Format::Stored));
@@ -75,6 +78,7 @@ enum WalkPair : uint32_t {
 /// travel as their bits.
 class AnyArithmetic {
  public:
+  static constexpr bool kCombines = true;
   /// WalkArguments::what.
   static constexpr uint32_t code(uint32_t format, uint32_t pair) { return format << 16 | pair; }
 

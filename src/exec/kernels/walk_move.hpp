@@ -96,12 +96,15 @@ TUTTI_HD void combineElement(const Move& m, uint64_t byte) {
   for (uint32_t d = 0; d < m.nDsts; ++d) storeElement<Stored>(m.dsts[d] + byte, result);
 }
 
-/// Several sources, left to right, one element at a time: little code.  A place may be one of the sources.
+/// Several sources, left to right, one element at a time: those of `count` that `split` leaves outside of packs, in one
+/// loop, as the compiler makes code of each.  A place may be one of the sources.
 template <class Format, class Op, class Team>
-TUTTI_HD void combineElements(Team team, const Move& m, uint64_t begin, uint64_t end) {
+TUTTI_HD void combineElements(Team team, const Move& m, const PackSplit& split, uint64_t count) {
+  using Stored = typename Format::Stored;
+  const uint64_t packed = split.packs * (kPackBytes / sizeof(Stored));
   TUTTI_KEEP_LOOP
-  for (uint64_t i = begin + team.index(); i < end; i += team.size()) {
-    combineElement<Format, Op>(m, i * sizeof(typename Format::Stored));
+  for (uint64_t i = team.index(); i < count - packed; i += team.size()) {
+    combineElement<Format, Op>(m, (i < split.head ? i : i + packed) * sizeof(Stored));
   }
 }
 
@@ -116,12 +119,13 @@ TUTTI_HD void combineTo(Team team, const Move& m, uint64_t count) {
   const uint64_t headBytes = split.head * sizeof(Stored);
   const uint64_t stride = team.size();
   uint64_t pack = team.index();
-  for (; pack + (kPacks - 1) * stride < split.packs; pack += kPacks * stride) {
-    combinePacks<Format, Op, kPacks>(m, headBytes + pack * kPackBytes, stride * kPackBytes);
+  if constexpr (kPacks > 1) {
+    for (; pack + (kPacks - 1) * stride < split.packs; pack += kPacks * stride) {
+      combinePacks<Format, Op, kPacks>(m, headBytes + pack * kPackBytes, stride * kPackBytes);
+    }
   }
   for (; pack < split.packs; pack += stride) combinePacks<Format, Op, 1>(m, headBytes + pack * kPackBytes, 0);
-  combineElements<Format, Op>(team, m, 0, split.head);
-  combineElements<Format, Op>(team, m, split.head + split.packs * (kPackBytes / sizeof(Stored)), count);
+  combineElements<Format, Op>(team, m, split, count);
 }
 
 // ---- Lines.

@@ -66,6 +66,34 @@ TEST_CASE("calls of a group that one kernel serves are one launch") {
   if (FakeCuda::get().calls != nullptr) CHECK(seen == 1);
 }
 
+TEST_CASE("a group of reductions, copies and exchanges is a launch for each change of kernel") {
+  const int seen = launchesOf([](const Rank& r, GpuRank& own) -> std::string {
+    std::list<Values> sums(2);
+    for (Values& v : sums) v.fill(r);
+    Values in(3 * kCount), gathered(3 * kCount);
+    std::list<Values> exchanged;
+    for (int i = 0; i < 2; ++i) exchanged.emplace_back(3 * kCount);
+    in.fill(r);
+    const auto exchange = [&](Values& to) {
+      return tuttiAllToAll(in.x.at(0), to.x.at(0), kCount, tuttiFloat, r.comm, own.asTutti());
+    };
+    RANK_TRY(tuttiGroupStart());
+    RANK_TRY(sums.front().sum(r, own));
+    RANK_TRY(exchange(exchanged.front()));  // a kernel that combines does not
+    RANK_TRY(tuttiAllGather(in.x.at(0), gathered.x.at(0), kCount, tuttiFloat, r.comm, own.asTutti()));
+    RANK_TRY(exchange(exchanged.back()));
+    RANK_TRY(sums.back().sum(r, own));
+    RANK_TRY(tuttiGroupEnd());
+    RANK_CHECK(own.synchronize().empty());
+    for (const Values& v : sums) RANK_CHECK(v.are(6));
+    for (const Values& v : exchanged)
+      RANK_CHECK(v.x.get(0) == 1 && v.x.get(kCount) == 2 && v.x.get(3 * kCount - 1) == 3);
+    RANK_CHECK(gathered.x.get(0) == 1 && gathered.x.get(3 * kCount - 1) == 3);
+    return "";
+  });
+  if (FakeCuda::get().calls != nullptr) CHECK(seen == 3);
+}
+
 TEST_CASE("calls of a group that use each other's results follow each other") {
   const int seen = launchesOf([](const Rank& r, GpuRank& own) -> std::string {
     Values v, other;
