@@ -49,6 +49,15 @@ std::set<std::string> alternatives(const std::string& refusal) {
   return names;
 }
 
+/// The names of those that are not refused.
+std::set<std::string> thatFit(const PlanRequest& r) {
+  std::set<std::string> names;
+  for (const Algorithm* a : algorithms()) {
+    if (a->collective == r.shape.collective && honour(asking(r, *a, true), figures()).ok()) names.emplace(a->name);
+  }
+  return names;
+}
+
 /// Ranks in one group and in groups of 4, in every order of operands, in place or not, with blocks alike or not.
 std::vector<PlanRequest> requestsFor(Collective collective) {
   std::vector<PlanRequest> all;
@@ -85,29 +94,29 @@ std::vector<std::vector<Schedule>> plansOf(const Shape& of, std::initializer_lis
 
 TEST_CASE("an algorithm that does not fit is set aside with what it needs, or refused with exactly those that fit") {
   int unfit = 0;
-  for (const Algorithm* a : algorithms()) {
-    for (const PlanRequest& r : requestsFor(a->collective)) {
-      const Honoured all = honoured(asking(r, *a, false));
-      CAPTURE(collectiveKey(a->collective), a->name, r.shape.nRanks, r.shape.uneven, r.shape.commutative);
-      if (a->supports(r.shape)) {
-        CHECK(all.unmet.empty());
-        CHECK(all.overrides.of(a->collective) == a);
-        CHECK(honour(asking(r, *a, true), figures()).ok());
-        continue;
-      }
-      ++unfit;
-      REQUIRE(all.unmet.size() == 1);
-      CHECK(all.unmet[0].asked == cat("TUTTI_ALGO=", a->name));
-      CHECK(all.unmet[0].reason == cat("it needs ", a->missing(r.shape)));
-      CHECK(all.overrides.of(a->collective) == nullptr);
-      const std::string why = refusal(asking(r, *a, true));
-      CHECK(contains(why, cat(a->name, " does not serve ", describe(r.shape), ": it needs ", a->missing(r.shape))));
-      const std::set<std::string> named = alternatives(why);
-      CHECK(!named.empty());
-      for (const Algorithm* other : algorithms()) {
-        if (other->collective != a->collective) continue;
-        const bool listed = named.contains(std::string(other->name));
-        CHECK(listed == honour(asking(r, *other, true), figures()).ok());
+  for (int c = 0; c < kNumCollectives; ++c) {
+    const auto collective = static_cast<Collective>(c);
+    for (const PlanRequest& r : requestsFor(collective)) {
+      const std::set<std::string> fit = thatFit(r);
+      for (const Algorithm* a : algorithms()) {
+        if (a->collective != collective) continue;
+        const Honoured all = honoured(asking(r, *a, false));
+        CAPTURE(collectiveKey(collective), a->name, r.shape.nRanks, r.shape.uneven, r.shape.commutative);
+        REQUIRE(a->supports(r.shape) == fit.contains(std::string(a->name)));
+        if (a->supports(r.shape)) {
+          CHECK(all.unmet.empty());
+          CHECK(all.overrides.of(collective) == a);
+          continue;
+        }
+        ++unfit;
+        REQUIRE(all.unmet.size() == 1);
+        CHECK(all.unmet[0].asked == cat("TUTTI_ALGO=", a->name));
+        CHECK(all.unmet[0].reason == cat("it needs ", a->missing(r.shape)));
+        CHECK(all.overrides.of(collective) == nullptr);
+        const std::string why = refusal(asking(r, *a, true));
+        CHECK(contains(why, cat(a->name, " does not serve ", describe(r.shape), ": it needs ", a->missing(r.shape))));
+        CHECK(alternatives(why) == fit);
+        CHECK(!fit.empty());
       }
     }
   }
