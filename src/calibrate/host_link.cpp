@@ -71,12 +71,12 @@ std::string toText(const HostLinkFigures& figures) {
 }
 
 Result<std::optional<HostLinkFigures>> parseHostLink(std::string_view text) {
-  constexpr double kMostUs = 1e9, kMostGBps = 1e5;
+  constexpr double kFarthestUs = 1e9, kFastestGBps = 1e5;
   if (text.empty()) return std::optional<HostLinkFigures>();
   HostLinkFigures figures;
   const std::vector<std::string> words = split(text, ' ');
-  if (words.size() != 2 || !parseNumber(words[0], 0.0, kMostUs, &figures.latencyUs) ||
-      !parseNumber(words[1], 0.0, kMostGBps, &figures.bandwidthGBps)) {
+  if (words.size() != 2 || !parseNumber(words[0], 0.0, kFarthestUs, &figures.latencyUs) ||
+      !parseNumber(words[1], 0.0, kFastestGBps, &figures.bandwidthGBps)) {
     return invalidArgument(ErrorCode::KeptFigures, "not the figures of a link between hosts");
   }
   return std::optional(figures);
