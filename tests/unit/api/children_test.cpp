@@ -10,7 +10,6 @@
 #include "src/comm/handle.hpp"
 #include "tests/support/processes.hpp"
 
-using namespace tutti;
 using namespace tutti::test;
 
 namespace {
@@ -62,7 +61,8 @@ std::string familyEnds(int rank, tuttiComm_t world, bool revokes) {
   if (why.empty()) why = endedBy(3, tuttiBarrier(half, nullptr), half);
   if (why.empty()) why = endedBy(3, tuttiBarrier(again, nullptr), again);
   const tuttiResult_t split = tuttiCommSplit(half, 0, 0, &waits, nullptr);
-  if (why.empty() && split != tuttiRemoteError) why = cat("a split of a communicator that has ended gives ", split);
+  if (why.empty() && split != tuttiRemoteError)
+    why = tutti::cat("a split of a communicator that has ended gives ", split);
   for (const tuttiComm_t comm : {again, half}) RANK_TRY(tuttiCommAbort(comm));
   if (rank != 3 || revokes) RANK_TRY(tuttiCommAbort(world));
   return why;
@@ -92,7 +92,8 @@ TEST_CASE("who hears that a communicator has ended finds those ended that were s
   tell(*oldest, "oldest", middle.get());
   tell(*middle, "middle, ", youngest.get());
   tell(*youngest, "youngest, ", nullptr);
-  oldest->abortState.endFamily(remoteError(ErrorCode::Aborted, "rank 1 has aborted the communicator; go on"));
+  oldest->abortState.endFamily(
+      tutti::remoteError(tutti::ErrorCode::Aborted, "rank 1 has aborted the communicator; go on"));
   CHECK(order == "youngest, middle, oldest");
   CHECK(youngest->abortState.failure().message().find("that this one was split from") != std::string::npos);
 }

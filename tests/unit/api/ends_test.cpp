@@ -3,7 +3,7 @@
 #include <chrono>
 #include <future>
 
-#include "tests/support/ranks.hpp"
+#include "tests/support/pair.hpp"
 #include "tests/support/streams.hpp"
 
 using namespace tutti::test;
@@ -12,17 +12,6 @@ namespace {
 
 // Waits in here are for nothing that takes long; a rank that is waited for in vain is given up after 30 s.
 constexpr std::chrono::seconds kSoon(10);
-
-/// Both ranks of a communicator.
-struct Pair {
-  Pair() { REQUIRE(tuttiCommInitAll(ranks, 2, nullptr) == tuttiSuccess); }
-  Pair(const Pair&) = delete;
-  Pair& operator=(const Pair&) = delete;
-  ~Pair() {
-    for (const tuttiComm_t rank : ranks) tuttiCommAbort(rank);  // refused where the test has done so
-  }
-  tuttiComm_t ranks[2] = {};
-};
 
 /// Ways to end rank 0 of the pair while calls of its wait.
 tuttiResult_t abortIt(Pair& pair) { return tuttiCommAbort(pair.ranks[0]); }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/support/fork.hpp"
+#include "tests/support/pair.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/thorough.hpp"
 
@@ -36,27 +37,20 @@ std::string inChild(const std::function<std::string()>& body, pid_t (*forkIt)() 
   return status == 0 ? why : why + "; the child ended with status " + std::to_string(status);
 }
 
-struct Pair {
-  Pair() { REQUIRE(tuttiCommInitAll(ranks, 2, nullptr) == tuttiSuccess); }
-  ~Pair() {
-    for (const tuttiComm_t rank : ranks) tuttiCommAbort(rank);
-  }
-  /// Sums 1 and 2 on both ranks; "" or a complaint.
-  std::string sum() const {
-    std::string why;
-    std::thread other([this] { (void)sumOn(1); });
-    why = sumOn(0);
-    other.join();
-    return why;
-  }
-  std::string sumOn(int rank) const {
-    int32_t x = rank + 1;
-    RANK_TRY(tuttiAllReduce(&x, &x, 1, tuttiInt32, tuttiSum, ranks[rank], nullptr));
-    RANK_CHECK(x == 3);
-    return "";
-  }
-  tuttiComm_t ranks[2] = {};
-};
+std::string sumOn(const Pair& pair, int rank) {
+  int32_t x = rank + 1;
+  RANK_TRY(tuttiAllReduce(&x, &x, 1, tuttiInt32, tuttiSum, pair.ranks[rank], nullptr));
+  RANK_CHECK(x == 3);
+  return "";
+}
+/// Sums 1 and 2 on both ranks; "" or a complaint.
+std::string sumOnBoth(const Pair& pair) {
+  std::string why;
+  std::thread other([&] { (void)sumOn(pair, 1); });
+  why = sumOn(pair, 0);
+  other.join();
+  return why;
+}
 
 /// Whether the last call of this thread was refused as one of a forked child.
 std::string unlessRefused(const char* what, tuttiResult_t result) {
@@ -120,8 +114,8 @@ std::string useInGroup(tuttiComm_t comm) {
 
 TEST_CASE("a forked child is refused its parent's communicators by every call, and makes its own") {
   const Pair pair;
-  REQUIRE(pair.sum() == "");
-  REQUIRE(pair.sum() == "");  // now known to the fast path
+  REQUIRE(sumOnBoth(pair) == "");
+  REQUIRE(sumOnBoth(pair) == "");  // now known to the fast path
   CHECK(inChild([&]() -> std::string {
           for (const tuttiComm_t comm : pair.ranks) {
             if (std::string why = useOf(comm); !why.empty()) return why;
@@ -134,12 +128,12 @@ TEST_CASE("a forked child is refused its parent's communicators by every call, a
             return "";
           });
         }) == "");
-  CHECK(pair.sum() == "");
+  CHECK(sumOnBoth(pair) == "");
 }
 
 TEST_CASE("a forked child has no part of the memory by which its parent talks to other ranks") {
   const Pair pair;
-  REQUIRE(pair.sum() == "");
+  REQUIRE(sumOnBoth(pair) == "");
   REQUIRE(sharedPieces() > 0);
   CHECK(inChild([] { return sharedPieces() == 0 ? std::string() : "it has some"; }) == "");
 }

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 
+#include "tests/support/deadline.hpp"
 #include "tests/support/ranks.hpp"
 
 using namespace tutti::test;
@@ -9,9 +10,6 @@ using namespace tutti::test;
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr int kDeadlineMs = 60'000;
-constexpr int kMostMs = 20'000;  // a machine may be slow
 
 struct MadeCall {
   enum { Split, SplitNothing, Shrink, Grow } kind;

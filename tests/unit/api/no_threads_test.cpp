@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tests/support/no_threads.hpp"
+#include "tests/support/pair.hpp"
 #include "tutti/tutti.h"
 
 using namespace tutti::test;
@@ -15,14 +16,6 @@ constexpr const char* kWhy = "Resource temporarily unavailable (errno 11); raise
 bool says(const char* text, const std::string& purpose) {
   return std::string(text).find("cannot start a thread for " + purpose + ": " + kWhy) != std::string::npos;
 }
-
-struct Pair {
-  tuttiComm_t ranks[2] = {};
-  Pair() { REQUIRE(tuttiCommInitAll(ranks, 2, nullptr) == tuttiSuccess); }
-  ~Pair() {
-    for (tuttiComm_t comm : ranks) (void)tuttiCommAbort(comm);
-  }
-};
 
 size_t entriesIn(const char* folder) {
   size_t n = 0;

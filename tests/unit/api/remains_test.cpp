@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/deadline.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/seeds.hpp"
 #include "tests/support/thorough.hpp"
@@ -21,24 +22,23 @@ using namespace tutti::test;
 
 namespace {
 
-constexpr int kDeadlineMs = 60'000;
-constexpr int kKinds = 8;
+constexpr int kKindsOfCalls = 8;
 
-struct Plan {
+struct Death {
   int nRanks = 3, victim = 0, kind = 0, diesUs = 0;
   size_t count = 0;
 };
 
-Plan planOf(uint64_t seed) {
+Death deathOf(uint64_t seed) {
   std::mt19937_64 dice(seed);
   const auto below = [&](uint64_t n) { return static_cast<int>(dice() % n); };
-  Plan plan;
-  plan.nRanks = 3 + below(4);
-  plan.victim = below(static_cast<uint64_t>(plan.nRanks));
-  plan.kind = static_cast<int>(seed % kKinds);
-  plan.count = below(3) == 0 ? 60'000 : 1 + static_cast<size_t>(below(700));
-  plan.diesUs = below(below(2) == 0 ? 2'000 : 20'000);
-  return plan;
+  Death death;
+  death.nRanks = 3 + below(4);
+  death.victim = below(static_cast<uint64_t>(death.nRanks));
+  death.kind = static_cast<int>(seed % kKindsOfCalls);
+  death.count = below(3) == 0 ? 60'000 : 1 + static_cast<size_t>(below(700));
+  death.diesUs = below(below(2) == 0 ? 2'000 : 20'000);
+  return death;
 }
 
 /// The ranks of the communicator as it began that are in one, by their rank in it.
@@ -104,87 +104,87 @@ std::string checkCall(int kind, const std::vector<int32_t>& in, size_t n, const 
 }
 
 /// The call again and again, until it fails on this rank.
-std::string failIn(const Plan& plan, const std::vector<int32_t>& in, tuttiComm_t comm) {
+std::string failIn(const Death& death, const std::vector<int32_t>& in, tuttiComm_t comm) {
   std::vector<int32_t> out(in.size());
   for (;;) {
-    const tuttiResult_t result = call(plan.kind, in, &out, plan.count, comm);
+    const tuttiResult_t result = call(death.kind, in, &out, death.count, comm);
     if (result == tuttiRemoteError) return "";
     if (result != tuttiSuccess) return failed(result, "the call that a rank dies in", comm);
   }
 }
 
-std::string splitRemains(const Plan& plan, const std::vector<int32_t>& in, const Ranks& rest, tuttiComm_t comm) {
+std::string splitRemains(const Death& death, const std::vector<int32_t>& in, const Ranks& rest, tuttiComm_t comm) {
   int rank = -1;
   RANK_TRY(tuttiCommUserRank(comm, &rank));
   Ranks half;
   for (size_t r = static_cast<size_t>(rank % 2); r < rest.size(); r += 2) half.push_back(rest[r]);
   tuttiComm_t child = nullptr;
   RANK_TRY(tuttiCommSplit(comm, rank % 2, rank, &child, nullptr));
-  std::string why = checkCall(plan.kind, in, plan.count, half, child);
+  std::string why = checkCall(death.kind, in, death.count, half, child);
   if (why.empty()) why = failed(tuttiCommDestroy(child), "destroy of the half", child);
   return why;
 }
 
 /// All calls on as many ranks as there were, of which the last is new.
-std::string checkGrown(const Plan& plan, const std::vector<int32_t>& in, const Ranks& ranks, tuttiComm_t comm) {
-  for (int kind = 0; kind < kKinds; ++kind) {
-    if (std::string why = checkCall(kind, in, plan.count, ranks, comm); !why.empty()) return "grown: " + why;
+std::string checkGrown(const Death& death, const std::vector<int32_t>& in, const Ranks& ranks, tuttiComm_t comm) {
+  for (int kind = 0; kind < kKindsOfCalls; ++kind) {
+    if (std::string why = checkCall(kind, in, death.count, ranks, comm); !why.empty()) return "grown: " + why;
   }
   return failed(tuttiCommDestroy(comm), "destroy of the grown one", comm);
 }
 
-std::string oldRank(const Plan& plan, int rank, const tuttiUniqueId& first, const tuttiUniqueId& second) {
-  const auto nRanks = static_cast<size_t>(plan.nRanks);
-  const std::vector<int32_t> in = inputOf(rank, plan.count * nRanks);
+std::string oldRank(const Death& death, int rank, const tuttiUniqueId& first, const tuttiUniqueId& second) {
+  const auto nRanks = static_cast<size_t>(death.nRanks);
+  const std::vector<int32_t> in = inputOf(rank, death.count * nRanks);
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.timeoutMs = kDeadlineMs;
   tuttiComm_t comm = nullptr, rest = nullptr, grown = nullptr;
-  RANK_TRY(tuttiCommInitRankConfig(&comm, plan.nRanks, first, rank, &config));
+  RANK_TRY(tuttiCommInitRankConfig(&comm, death.nRanks, first, rank, &config));
   (void)tuttiBarrier(comm, nullptr);  // one that is through may die while others leave this
-  if (rank == plan.victim) {
-    std::thread([us = plan.diesUs] {
+  if (rank == death.victim) {
+    std::thread([us = death.diesUs] {
       std::this_thread::sleep_for(std::chrono::microseconds(us));
       ::kill(::getpid(), SIGKILL);
     }).detach();
   }
-  if (std::string why = failIn(plan, in, comm); !why.empty()) return why;
+  if (std::string why = failIn(death, in, comm); !why.empty()) return why;
   RANK_CHECK(in == inputOf(rank, in.size()));
   RANK_TRY(tuttiCommShrink(comm, nullptr, 0, &rest, nullptr, TUTTI_SHRINK_ABORT));
   RANK_TRY(tuttiCommAbort(comm));
   Ranks ranks;
-  for (int r = 0; r < plan.nRanks; ++r)
-    if (r != plan.victim) ranks.push_back(r);
-  if (std::string why = checkCall(plan.kind, in, plan.count, ranks, rest); !why.empty()) return "repeated: " + why;
-  if (std::string why = splitRemains(plan, in, ranks, rest); !why.empty()) return "split: " + why;
+  for (int r = 0; r < death.nRanks; ++r)
+    if (r != death.victim) ranks.push_back(r);
+  if (std::string why = checkCall(death.kind, in, death.count, ranks, rest); !why.empty()) return "repeated: " + why;
+  if (std::string why = splitRemains(death, in, ranks, rest); !why.empty()) return "split: " + why;
   const tuttiUniqueId* id = rank == ranks[0] ? &second : nullptr;
-  RANK_TRY(tuttiCommGrow(rest, plan.nRanks, id, -1, &grown, nullptr));
+  RANK_TRY(tuttiCommGrow(rest, death.nRanks, id, -1, &grown, nullptr));
   RANK_TRY(tuttiCommDestroy(rest));
-  ranks.push_back(plan.nRanks);
-  return checkGrown(plan, in, ranks, grown);
+  ranks.push_back(death.nRanks);
+  return checkGrown(death, in, ranks, grown);
 }
 
-std::string newRank(const Plan& plan, const tuttiUniqueId& id) {
-  const std::vector<int32_t> in = inputOf(plan.nRanks, plan.count * static_cast<size_t>(plan.nRanks));
+std::string newRank(const Death& death, const tuttiUniqueId& id) {
+  const std::vector<int32_t> in = inputOf(death.nRanks, death.count * static_cast<size_t>(death.nRanks));
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.timeoutMs = kDeadlineMs;
   tuttiComm_t comm = nullptr;
-  RANK_TRY(tuttiCommGrow(nullptr, plan.nRanks, &id, plan.nRanks - 1, &comm, &config));
+  RANK_TRY(tuttiCommGrow(nullptr, death.nRanks, &id, death.nRanks - 1, &comm, &config));
   Ranks ranks;
-  for (int r = 0; r <= plan.nRanks; ++r)
-    if (r != plan.victim) ranks.push_back(r);
-  return checkGrown(plan, in, ranks, comm);
+  for (int r = 0; r <= death.nRanks; ++r)
+    if (r != death.victim) ranks.push_back(r);
+  return checkGrown(death, in, ranks, comm);
 }
 
 }  // namespace
 
 TEST_CASE("a call is repeated on what is left from inputs that are as they were, which then is split and grown",
           "[thorough]") {
-  for (const uint64_t seed : tutti::testSeeds(1, kThorough ? 32 : kKinds)) {
-    const Plan plan = planOf(seed);
-    CAPTURE(seed, plan.nRanks, plan.victim, plan.kind, plan.count);
-    const std::vector<int> ends = onProcesses(plan.nRanks + 1, [&](int rank, const UniqueIds& ids) {
-      return rank < plan.nRanks ? oldRank(plan, rank, ids[0], ids[1]) : newRank(plan, ids[1]);
+  for (const uint64_t seed : tutti::testSeeds(1, kThorough ? 32 : kKindsOfCalls)) {
+    const Death death = deathOf(seed);
+    CAPTURE(seed, death.nRanks, death.victim, death.kind, death.count);
+    const std::vector<int> ends = onProcesses(death.nRanks + 1, [&](int rank, const UniqueIds& ids) {
+      return rank < death.nRanks ? oldRank(death, rank, ids[0], ids[1]) : newRank(death, ids[1]);
     });
-    CHECK(unlessEnded(ends, [&](int rank) { return rank == plan.victim; }) == "");
+    CHECK(unlessEnded(ends, [&](int rank) { return rank == death.victim; }) == "");
   }
 }

@@ -11,6 +11,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/support/deadline.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/seeds.hpp"
 #include "tests/support/thorough.hpp"
@@ -21,34 +22,31 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kDeadlineMs = 60'000;
-constexpr int kMostMs = 20'000;  // for all of it; a machine may be slow
-
-struct Plan {
+struct Deaths {
   int nRanks = 0;
   std::vector<int> diesMs;                 // after all have joined; -1: it lives
   std::vector<std::vector<int>> excludes;  // by rank: what it tells its first shrink
   int nLeft() const { return static_cast<int>(std::count(diesMs.begin(), diesMs.end(), -1)); }
 };
 
-Plan planOf(uint64_t seed) {
+Deaths deathsOf(uint64_t seed) {
   std::mt19937_64 dice(seed);
-  Plan plan;
-  plan.nRanks = 2 + static_cast<int>(dice() % 5);
-  const auto n = static_cast<size_t>(plan.nRanks);
-  plan.diesMs.assign(n, -1);
-  plan.excludes.resize(n);
+  Deaths deaths;
+  deaths.nRanks = 2 + static_cast<int>(dice() % 5);
+  const auto n = static_cast<size_t>(deaths.nRanks);
+  deaths.diesMs.assign(n, -1);
+  deaths.excludes.resize(n);
   const size_t lives = dice() % n, dies = (lives + 1 + dice() % (n - 1)) % n;
   std::vector<int> doomed;
   for (size_t r = 0; r < n; ++r) {
     if (r == lives || (r != dies && dice() % 2 == 0)) continue;
-    plan.diesMs[r] = dice() % 3 == 0 ? 0 : static_cast<int>(dice() % 40);
+    deaths.diesMs[r] = dice() % 3 == 0 ? 0 : static_cast<int>(dice() % 40);
     doomed.push_back(static_cast<int>(r));
   }
   for (size_t r = 0; r < n; ++r)
     for (const int rank : doomed)
-      if (plan.diesMs[r] < 0 && dice() % 3 == 0) plan.excludes[r].push_back(rank);
-  return plan;
+      if (deaths.diesMs[r] < 0 && dice() % 3 == 0) deaths.excludes[r].push_back(rank);
+  return deaths;
 }
 
 /// A rank that dies soon whatever it is told.
@@ -58,13 +56,13 @@ std::string awaitDeath(std::string why) {
 }
 
 /// Collectives and, when they fail, shrinks, until a sum over just those that live.
-std::string goOn(const Plan& plan, int rank, const tuttiUniqueId& id) {
+std::string goOn(const Deaths& deaths, int rank, const tuttiUniqueId& id) {
   tuttiComm_t comm = nullptr;
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.timeoutMs = kDeadlineMs;
-  RANK_TRY(tuttiCommInitRankConfig(&comm, plan.nRanks, id, rank, &config));
+  RANK_TRY(tuttiCommInitRankConfig(&comm, deaths.nRanks, id, rank, &config));
   (void)tuttiBarrier(comm, nullptr);  // one that is through may die while others leave this
-  const int diesMs = plan.diesMs[static_cast<size_t>(rank)];
+  const int diesMs = deaths.diesMs[static_cast<size_t>(rank)];
   if (diesMs >= 0) {
     std::thread([diesMs] {
       std::this_thread::sleep_for(std::chrono::milliseconds(diesMs));
@@ -72,12 +70,12 @@ std::string goOn(const Plan& plan, int rank, const tuttiUniqueId& id) {
     }).detach();
   }
   const auto began = Clock::now();
-  std::vector<int> excludes = plan.excludes[static_cast<size_t>(rank)];
+  std::vector<int> excludes = deaths.excludes[static_cast<size_t>(rank)];
   for (;;) {
     int sum = 1;
     const tuttiResult_t result = tuttiAllReduce(&sum, &sum, 1, tuttiInt32, tuttiSum, comm, nullptr);
     // One that is about to die may find that those who excluded it have finished and left, and go on alone.
-    if (result == tuttiSuccess && sum == plan.nLeft()) {
+    if (result == tuttiSuccess && sum == deaths.nLeft()) {
       if (diesMs >= 0) return awaitDeath("it went on without those that excluded it");
       break;
     }
@@ -98,11 +96,11 @@ std::string goOn(const Plan& plan, int rank, const tuttiUniqueId& id) {
   return failed(tuttiCommDestroy(comm), "destroy", comm);
 }
 
-/// Runs the plan in processes; "" or what is wrong.
-std::string run(const Plan& plan) {
+/// Has ranks die like that; "" or what is wrong.
+std::string run(const Deaths& deaths) {
   const std::vector<int> ends =
-      onProcesses(plan.nRanks, [&](int rank, const UniqueIds& ids) { return goOn(plan, rank, ids[0]); });
-  return unlessEnded(ends, [&](int rank) { return plan.diesMs[static_cast<size_t>(rank)] >= 0; });
+      onProcesses(deaths.nRanks, [&](int rank, const UniqueIds& ids) { return goOn(deaths, rank, ids[0]); });
+  return unlessEnded(ends, [&](int rank) { return deaths.diesMs[static_cast<size_t>(rank)] >= 0; });
 }
 
 }  // namespace
@@ -110,14 +108,14 @@ std::string run(const Plan& plan) {
 TEST_CASE("ranks die before, in and behind a shrink, and those that live go on with each other", "[thorough]") {
   for (const uint64_t seed : tutti::testSeeds(1, kThorough ? 60 : 8)) {
     CAPTURE(seed);
-    CHECK(run(planOf(seed)) == "");
+    CHECK(run(deathsOf(seed)) == "");
   }
 }
 
 TEST_CASE("one heard of one death and tries again, the other has heard of both") {
   // Rank 0 shrinks at once and loses rank 2 in it; rank 1 comes when both are dead.
-  Plan plan{.nRanks = 4, .diesMs = {-1, -1, 300, 0}, .excludes = {{3}, {2, 3}, {3}, {}}};
-  CHECK(run(plan) == "");
+  Deaths deaths{.nRanks = 4, .diesMs = {-1, -1, 300, 0}, .excludes = {{3}, {2, 3}, {3}, {}}};
+  CHECK(run(deaths) == "");
 }
 
 TEST_CASE("a living rank that others exclude is told, and those who name others agree all the same") {
