@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const char* const kStep = "/step-000000000003";
+const char* const kStepFolder = "/step-000000000003";
 
 std::string save(const std::string& folder, int64_t step) {
   return onRanks(2, [&](const Rank& r) -> std::string {
@@ -48,7 +48,7 @@ TEST_CASE("the newest step is of those whose names are as they were written") {
   for (const int64_t step : {1, 3}) REQUIRE(save(folder.path(), step) == "");
   for (const char* name : {"step-000000000042-old", "step-42", "step-99999999999999999999999", "step-",
                            "step--00000000042", "step-+00000000042", "step-000000000x42"}) {
-    fs::copy(folder.path() + kStep, folder.path() + "/" + name, fs::copy_options::recursive);
+    fs::copy(folder.path() + kStepFolder, folder.path() + "/" + name, fs::copy_options::recursive);
   }
   CHECK(load(folder.path(), 3) == "");
 }
@@ -58,15 +58,15 @@ TEST_CASE("what is no file is an error with its path, and nobody waits for it") 
     CAPTURE(name);
     const TempFolder folder;
     REQUIRE(save(folder.path(), 3) == "");
-    replaceByPipe(folder.path() + kStep + name);
+    replaceByPipe(folder.path() + kStepFolder + name);
     const std::string why = load(folder.path(), 3);
     CHECK(why.find("rank 0: ") == 0);
     CHECK(why.find("rank 1: ") != std::string::npos);
-    CHECK(why.find(folder.path() + kStep + name + " is no file") != std::string::npos);
+    CHECK(why.find(folder.path() + kStepFolder + name + " is no file") != std::string::npos);
   }
   const TempFolder folder;
   REQUIRE(save(folder.path(), 3) == "");
-  replaceByPipe(folder.path() + kStep + "/rank-1.part");
+  replaceByPipe(folder.path() + kStepFolder + "/rank-1.part");
   const std::string why = save(folder.path(), 3);
   CAPTURE(why);
   CHECK(why.find("rank-1.part cannot be opened") != std::string::npos);
@@ -78,7 +78,7 @@ TEST_CASE("a mark that is not as it was written is that of no complete step") {
     CAPTURE(text);
     const TempFolder folder;
     REQUIRE(save(folder.path(), 3) == "");
-    folder.write(std::string(kStep + 1) + "/complete", text);
+    folder.write(std::string(kStepFolder + 1) + "/complete", text);
     CHECK(load(folder.path(), 3).find("step-000000000003 is not complete") != std::string::npos);
   }
 }

@@ -14,21 +14,22 @@ using namespace tutti::test;
 
 namespace {
 
-const std::vector<int64_t> kSizes = {7, 300, 1, 64, 129};
+const std::vector<int64_t> kParameterSizes = {7, 300, 1, 64, 129};
 constexpr size_t kUnused = 2;
 
 /// The gradient of micro-batch `leaf` for a parameter.
 std::vector<float> gradientOf(int leaf, size_t parameter) {
-  return numbers<float>(static_cast<size_t>(kSizes[parameter]), static_cast<uint64_t>(leaf) * 10 + parameter + 1);
+  return numbers<float>(static_cast<size_t>(kParameterSizes[parameter]),
+                        static_cast<uint64_t>(leaf) * 10 + parameter + 1);
 }
 
-struct Model {
+struct Replica {
   std::vector<std::vector<float>> values;
   std::vector<tuttiParameter_t> parameters;
-  Model() {
+  Replica() {
     static const char* const names[] = {"a", "b", "c", "d", "e"};
-    for (const int64_t size : kSizes) values.emplace_back(static_cast<size_t>(size), 0.5f);
-    for (size_t i = 0; i < kSizes.size(); ++i) parameters.push_back({names[i], vector(values[i]), 0});
+    for (const int64_t size : kParameterSizes) values.emplace_back(static_cast<size_t>(size), 0.5f);
+    for (size_t i = 0; i < kParameterSizes.size(); ++i) parameters.push_back({names[i], vector(values[i]), 0});
   }
 };
 
@@ -36,8 +37,8 @@ struct Model {
 std::string step(tuttiDdp_t ddp, int first, int count, bool forwards, std::vector<float>* all) {
   for (int leaf = first; leaf < first + count; ++leaf) {
     LAYER_TRY(tuttiDdpBegin(ddp));
-    for (size_t i = 0; i < kSizes.size(); ++i) {
-      const size_t p = forwards ? i : kSizes.size() - 1 - i;
+    for (size_t i = 0; i < kParameterSizes.size(); ++i) {
+      const size_t p = forwards ? i : kParameterSizes.size() - 1 - i;
       if (p == kUnused) continue;
       tuttiTensor_t view;
       LAYER_TRY(tuttiDdpGradient(ddp, p, &view));
@@ -48,11 +49,11 @@ std::string step(tuttiDdp_t ddp, int first, int count, bool forwards, std::vecto
   }
   LAYER_TRY(tuttiDdpFinish(ddp));
   all->clear();
-  for (size_t p = 0; p < kSizes.size(); ++p) {
+  for (size_t p = 0; p < kParameterSizes.size(); ++p) {
     tuttiTensor_t view;
     LAYER_TRY(tuttiDdpGradient(ddp, p, &view));
     const float* data = static_cast<const float*>(view.data);
-    all->insert(all->end(), data, data + kSizes[p]);
+    all->insert(all->end(), data, data + kParameterSizes[p]);
   }
   return "";
 }
@@ -61,8 +62,8 @@ std::vector<float> averageOf(int nLeaves, const std::vector<double>& weights) {
   std::vector<float> all;
   double sum = 0;
   for (const double w : weights) sum += w;
-  for (size_t p = 0; p < kSizes.size(); ++p) {
-    std::vector<double> average(static_cast<size_t>(kSizes[p]));
+  for (size_t p = 0; p < kParameterSizes.size(); ++p) {
+    std::vector<double> average(static_cast<size_t>(kParameterSizes[p]));
     for (int leaf = 0; leaf < nLeaves && p != kUnused; ++leaf) {
       const std::vector<float> g = gradientOf(leaf, p);
       for (size_t e = 0; e < g.size(); ++e) average[e] += weights[static_cast<size_t>(leaf)] * g[e] / sum;
@@ -83,10 +84,10 @@ std::vector<float> onOneRank(int nLeaves, int steps) {
   tuttiDdpConfig_t c = small();
   c.numerics = tuttiNumericsLayoutInvariant;
   c.microBatches = nLeaves;
-  Model model;
+  Replica replica;
   tuttiDdp_t ddp = nullptr;
   std::vector<float> all;
-  REQUIRE(tuttiDdpCreate(&ddp, nullptr, model.parameters.data(), kSizes.size(), &c) == tuttiSuccess);
+  REQUIRE(tuttiDdpCreate(&ddp, nullptr, replica.parameters.data(), kParameterSizes.size(), &c) == tuttiSuccess);
   for (int s = 0; s < steps; ++s) REQUIRE(step(ddp, 0, nLeaves, false, &all) == "");
   REQUIRE(tuttiDdpDestroy(ddp) == tuttiSuccess);
   return all;
@@ -111,12 +112,12 @@ TEST_CASE(
                 c.microBatches = counts[static_cast<size_t>(r.rank)];
                 int first = 0;
                 for (int i = 0; i < r.rank; ++i) first += counts[static_cast<size_t>(i)];
-                Model model;
-                if (r.rank != 0) model.values[1].assign(300, 9.0f);
+                Replica replica;
+                if (r.rank != 0) replica.values[1].assign(300, 9.0f);
                 tuttiDdp_t ddp = nullptr;
-                LAYER_TRY(tuttiDdpCreate(&ddp, r.comm, model.parameters.data(), kSizes.size(), &c));
-                RANK_CHECK(model.values[1][299] == 0.5f);  // rank 0's
-                for (int s = 1; s <= 3; ++s) {             // the first step goes through other buckets than the next
+                LAYER_TRY(tuttiDdpCreate(&ddp, r.comm, replica.parameters.data(), kParameterSizes.size(), &c));
+                RANK_CHECK(replica.values[1][299] == 0.5f);  // rank 0's
+                for (int s = 1; s <= 3; ++s) {               // the first step goes through other buckets than the next
                   std::vector<float> all;
                   const std::string why = step(ddp, first, c.microBatches, r.rank != 1, &all);
                   if (!why.empty()) return why;
@@ -155,9 +156,9 @@ TEST_CASE("weights of samples, and gradients that travel in fewer bytes") {
             tuttiDdpConfig_t c = TUTTI_DDP_CONFIG_INITIALIZER;
             c.wire = row.wire;
             c.weight = r.rank == 2 ? 5 : 8;
-            Model model;
+            Replica replica;
             tuttiDdp_t ddp = nullptr;
-            LAYER_TRY(tuttiDdpCreate(&ddp, r.comm, model.parameters.data(), kSizes.size(), &c));
+            LAYER_TRY(tuttiDdpCreate(&ddp, r.comm, replica.parameters.data(), kParameterSizes.size(), &c));
             std::vector<float> all;
             const std::string why = step(ddp, r.rank, 1, false, &all);
             if (!why.empty()) return why;
@@ -259,15 +260,15 @@ TEST_CASE("a gradient that is no number is not kept by error feedback") {
 
 TEST_CASE("ranks that hold different parameters are told which, and wrong order is refused") {
   CHECK(onRanks(2, [](const Rank& r) -> std::string {
-          Model model;
-          if (r.rank == 1) model.parameters[3].name = "other";
+          Replica replica;
+          if (r.rank == 1) replica.parameters[3].name = "other";
           tuttiDdp_t ddp = nullptr;
-          RANK_CHECK(tuttiDdpCreate(&ddp, r.comm, model.parameters.data(), 5, nullptr) == tuttiInvalidUsage);
+          RANK_CHECK(tuttiDdpCreate(&ddp, r.comm, replica.parameters.data(), 5, nullptr) == tuttiInvalidUsage);
           RANK_CHECK(std::strstr(tuttiParallelGetLastError(), "rank 1 holds another parameter 3"));
-          RANK_CHECK(tuttiDdpCreate(&ddp, r.comm, model.parameters.data(), r.rank == 0 ? 3 : 2, nullptr) ==
+          RANK_CHECK(tuttiDdpCreate(&ddp, r.comm, replica.parameters.data(), r.rank == 0 ? 3 : 2, nullptr) ==
                      tuttiInvalidUsage);
-          model.parameters[3].name = "d";
-          LAYER_TRY(tuttiDdpCreate(&ddp, r.comm, model.parameters.data(), 5, nullptr));
+          replica.parameters[3].name = "d";
+          LAYER_TRY(tuttiDdpCreate(&ddp, r.comm, replica.parameters.data(), 5, nullptr));
           RANK_CHECK(tuttiDdpGradReady(ddp, 0) == tuttiInvalidUsage);
           RANK_CHECK(tuttiDdpFinish(ddp) == tuttiInvalidUsage);
           LAYER_TRY(tuttiDdpBegin(ddp));
@@ -280,10 +281,10 @@ TEST_CASE("ranks that hold different parameters are told which, and wrong order 
           tuttiDdpConfig_t bad = TUTTI_DDP_CONFIG_INITIALIZER;
           bad.wire = tuttiWireBf16;
           bad.numerics = tuttiNumericsLayoutInvariant;
-          RANK_CHECK(tuttiDdpCreate(&ddp, r.comm, model.parameters.data(), 5, &bad) == tuttiInvalidArgument);
+          RANK_CHECK(tuttiDdpCreate(&ddp, r.comm, replica.parameters.data(), 5, &bad) == tuttiInvalidArgument);
           bad = TUTTI_DDP_CONFIG_INITIALIZER;
           bad.feedback = 1;
-          RANK_CHECK(tuttiDdpCreate(&ddp, r.comm, model.parameters.data(), 5, &bad) == tuttiInvalidArgument);
+          RANK_CHECK(tuttiDdpCreate(&ddp, r.comm, replica.parameters.data(), 5, &bad) == tuttiInvalidArgument);
           RANK_CHECK(std::strstr(tuttiParallelGetLastError(), "wire is exact"));
           return "";
         }) == "");

@@ -10,7 +10,7 @@ using namespace tutti::test;
 
 namespace {
 
-constexpr int64_t kWidth = 3;
+constexpr int64_t kFeatures = 3;
 constexpr int kExperts = 5, kChoices = 2;
 
 struct Load {
@@ -64,23 +64,23 @@ std::string run(const Load& load, const Rank& r) {
   RANK_TRY(tuttiAllReduce(sum, sum, 2, tuttiInt64, tuttiSum, r.comm, nullptr));
   RANK_CHECK(sum[0] == sum[1] && (load.capacity > 0) == (dropped > 0));
   const auto seed = static_cast<uint64_t>(r.rank);
-  std::vector<double> x = numbers<double>(static_cast<size_t>(tokens * kWidth), 10 + seed),
-                      y(static_cast<size_t>(received * kWidth));
+  std::vector<double> x = numbers<double>(static_cast<size_t>(tokens * kFeatures), 10 + seed),
+                      y(static_cast<size_t>(received * kFeatures));
   std::vector<double> weights = numbers<double>(static_cast<size_t>(pairs), 20 + seed), out(x.size()),
-                      kept(static_cast<size_t>(pairs * kWidth));
+                      kept(static_cast<size_t>(pairs * kFeatures));
   std::vector<double> dout = numbers<double>(x.size(), 30 + seed), dy(y.size()), dx(x.size()), dweights(weights.size());
-  const auto mine = [&](std::vector<double>& v) { return matrix(v, tokens, kWidth); };
-  const auto theirs = [&](std::vector<double>& v) { return matrix(v, received, kWidth); };
+  const auto mine = [&](std::vector<double>& v) { return matrix(v, tokens, kFeatures); };
+  const auto theirs = [&](std::vector<double>& v) { return matrix(v, received, kFeatures); };
   const tuttiTensor_t tx = mine(x), ty = theirs(y), tw = vector(weights), to = mine(out);
   const tuttiTensor_t td = mine(dout), tdy = theirs(dy), tdx = mine(dx), tdw = vector(dweights);
   tuttiTraffic_t counted = TUTTI_TRAFFIC_INITIALIZER, expected = TUTTI_TRAFFIC_INITIALIZER;
   LAYER_TRY(tuttiEpDispatch(ep, &tx, &ty));
-  LAYER_TRY(tuttiEpTraffic(ep, kWidth, tuttiFloat64, 0, &counted, &expected));
+  LAYER_TRY(tuttiEpTraffic(ep, kFeatures, tuttiFloat64, 0, &counted, &expected));
   RANK_CHECK(sameTraffic(counted, expected));
   const auto experts = [&](std::vector<double>& rows) {
     size_t at = 0;
     for (int64_t e = 0; e < here; ++e) {
-      for (int64_t i = 0; i < perExpert[static_cast<size_t>(e)] * kWidth; ++i)
+      for (int64_t i = 0; i < perExpert[static_cast<size_t>(e)] * kFeatures; ++i)
         rows[at++] *= static_cast<double>(first + e + 2);
     }
     return at == rows.size();
@@ -95,8 +95,8 @@ std::string run(const Load& load, const Rank& r) {
   for (int64_t p = 0; p < pairs; ++p) {
     const auto pair = static_cast<size_t>(p);
     if (load.capacity > 0 && taken[static_cast<size_t>(ids[pair])]++ >= load.capacity) continue;
-    for (size_t i = 0; i < kWidth; ++i) {
-      const size_t at = static_cast<size_t>(p / kChoices) * kWidth + i;
+    for (size_t i = 0; i < kFeatures; ++i) {
+      const size_t at = static_cast<size_t>(p / kChoices) * kFeatures + i;
       const double factor = ids[pair] + 2;
       wantOut[at] += weights[pair] * (x[at] * factor);
       wantDx[at] += weights[pair] * dout[at] * factor;

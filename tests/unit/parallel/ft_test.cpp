@@ -16,12 +16,12 @@ using namespace tutti::test;
 
 namespace {
 
-constexpr int kLeaves = 6;
-const std::vector<int64_t> kSizes = {11, 40, 6};
-const char* const kNames[] = {"a", "b", "c"};
-
 /// AdamW on a few vectors under ZeRO, whose gradients depend on values, micro-batch and step.
 struct Training {
+  static constexpr int kMicroBatches = 6;
+  static constexpr int64_t kSizes[] = {11, 40, 6};
+  static constexpr const char* kNames[] = {"a", "b", "c"};
+
   std::vector<std::vector<float>> first;
   std::vector<tuttiParameter_t> list;
   tuttiZero_t zero = nullptr;
@@ -33,7 +33,7 @@ struct Training {
       RANK_TRY(tuttiCommUserRank(comm, &rank));
       RANK_TRY(tuttiCommCount(comm, &n));
     }
-    count = kLeaves / n;
+    count = kMicroBatches / n;
     begin = rank * count;
     for (size_t p = 0; p < 3; ++p) first.push_back(numbers<float>(static_cast<size_t>(kSizes[p]), p + 1));
     for (size_t p = 0; p < 3; ++p) list.push_back({kNames[p], vector(first[p]), 0});
@@ -99,7 +99,7 @@ struct Training {
   }
 };
 
-std::vector<float> onOneRank(int steps) {
+std::vector<float> trainedOnOneRank(int steps) {
   Training one;
   std::vector<float> values;
   REQUIRE(one.start(nullptr, 1, false) == "");
@@ -153,7 +153,7 @@ TEST_CASE("pieces go from any division to any other; what nobody has is an error
 }
 
 TEST_CASE("ranks leave and join between steps, and training has the bits of one rank that never stopped") {
-  const std::vector<float> expected = onOneRank(6);
+  const std::vector<float> expected = trainedOnOneRank(6);
   tuttiUniqueId joinId;
   REQUIRE(tuttiGetUniqueId(&joinId) == tuttiSuccess);
   for (const int stage : {0, 1, 3}) {
@@ -193,7 +193,7 @@ TEST_CASE("ranks leave and join between steps, and training has the bits of one 
 }
 
 TEST_CASE("a checkpoint of three ranks loads on two, and one that was changed does not") {
-  const std::vector<float> expected = onOneRank(4);
+  const std::vector<float> expected = trainedOnOneRank(4);
   const TempFolder folder;
   const std::string path = folder.path();
   CHECK(onRanks(3, [&](const Rank& r) -> std::string {
@@ -282,7 +282,7 @@ std::string survive(int rank, const tuttiUniqueId& id, const std::vector<float>&
 }  // namespace
 
 TEST_CASE("a rank is killed, and its shard comes from its neighbour's memory") {
-  const std::vector<float> expected = onOneRank(6);
+  const std::vector<float> expected = trainedOnOneRank(6);
   const std::vector<int> ends =
       onProcesses(3, [&](int rank, const UniqueIds& ids) { return survive(rank, ids[0], expected); });
   CHECK(unlessEnded(ends, [](int rank) { return rank == 1; }) == "");

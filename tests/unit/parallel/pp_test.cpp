@@ -15,8 +15,8 @@ struct Named {
   const char* name;
   int chunks;
 };
-const std::vector<Named> kNames = {{"gpipe", 1},         {"1f1b", 1},  {"interleaved", 2}, {"interleaved", 3},
-                                   {"breadth-first", 2}, {"zb-h1", 1}, {"zb-h2", 1},       {"zbv", 1}};
+const std::vector<Named> kSchedules = {{"gpipe", 1},         {"1f1b", 1},  {"interleaved", 2}, {"interleaved", 3},
+                                       {"breadth-first", 2}, {"zb-h1", 1}, {"zb-h2", 1},       {"zbv", 1}};
 
 tuttiSchedule_t make(const char* name, int p, int chunks, int m) {
   tuttiSchedule_t s = nullptr;
@@ -36,7 +36,7 @@ tuttiSimulation_t simulated(const char* name, int p, int chunks, int m) {
 }  // namespace
 
 TEST_CASE("named schedules can run with any number of micro-batches, and survive CSV") {
-  for (const Named& named : kNames) {
+  for (const Named& named : kSchedules) {
     for (const int p : {1, 2, 3, 4}) {
       for (const int m : {1, 2, 3, 4, 7, 8}) {
         tuttiSchedule_t s = make(named.name, p, named.chunks, m), again = nullptr;
@@ -156,7 +156,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a step among others takes no longer than its span") {
-  for (const Named& named : kNames) {
+  for (const Named& named : kSchedules) {
     for (const int m : {1, 3, 4, 7, 8}) {
       tuttiSchedule_t s = make(named.name, 4, named.chunks, m), three = repeated(s, 3);
       CAPTURE(named.name, named.chunks, m);
@@ -314,13 +314,13 @@ struct Toy {
   std::vector<double> firstInput;  // gradient of stage 0's input per micro-batch
   std::map<int, double> later;     // weights' gradients that BackwardWeight adds
 };
-constexpr int64_t kCount = 5;
+constexpr int64_t kToyElements = 5;
 
 tuttiResult_t toyForward(void* context, int stage, int micro, const void* in, void* out) {
   auto* toy = static_cast<Toy*>(context);
   double factor = 1;
   for (int before = 0; before < stage; ++before) factor *= before + 2;
-  for (int64_t i = 0; i < kCount; ++i) {
+  for (int64_t i = 0; i < kToyElements; ++i) {
     const double x = in == nullptr ? micro + static_cast<double>(i) : static_cast<const double*>(in)[i];
     if (stage + 1 < toy->stages) static_cast<double*>(out)[i] = x * (stage + 2);
     if (stage > 0 && x != (micro + static_cast<double>(i)) * factor) return tuttiInternalError;
@@ -330,7 +330,7 @@ tuttiResult_t toyForward(void* context, int stage, int micro, const void* in, vo
 tuttiResult_t toyBackward(void* context, int stage, int micro, const void* dout, void* din, int weights) {
   auto* toy = static_cast<Toy*>(context);
   double sum = 0;
-  for (int64_t i = 0; i < kCount; ++i) {
+  for (int64_t i = 0; i < kToyElements; ++i) {
     const double d = dout == nullptr ? micro + 1 : static_cast<const double*>(dout)[i];
     sum += d;
     if (din != nullptr) static_cast<double*>(din)[i] = d * (stage + 2);
@@ -352,7 +352,7 @@ tuttiResult_t toyWeight(void* context, int stage, int micro) {
 }  // namespace
 
 TEST_CASE("pipelines compute what a chain of stages does, and move the formula's bytes") {
-  for (const Named& named : kNames) {
+  for (const Named& named : kSchedules) {
     for (const int p : {1, 2, 3, 4}) {
       if (p == 1 ? named.chunks == 3 : p == 4 && named.name[0] != 'z') continue;
       const int m = p == 3 ? 5 : 4;
@@ -369,13 +369,13 @@ TEST_CASE("pipelines compute what a chain of stages does, and move the formula's
               stages.forward = toyForward;
               stages.backward = toyBackward;
               stages.backwardWeight = toyWeight;
-              LAYER_TRY(tuttiPipelineCreate(&pipeline, r.comm, schedule, kCount, tuttiFloat64, &stages));
+              LAYER_TRY(tuttiPipelineCreate(&pipeline, r.comm, schedule, kToyElements, tuttiFloat64, &stages));
               for (int s = 0; s < 2; ++s) LAYER_TRY(tuttiPipelineStep(pipeline));
               for (int stage = 0; stage < toy.stages; ++stage) {
                 int rank = -1;
                 LAYER_TRY(tuttiScheduleRankOf(schedule, stage, &rank));
                 double expected = 0;  // of both steps
-                for (int micro = 0; micro < m; ++micro) expected += 2 * kCount * (micro + 1);
+                for (int micro = 0; micro < m; ++micro) expected += 2 * kToyElements * (micro + 1);
                 for (int behind = stage + 1; behind < toy.stages; ++behind) expected *= behind + 2;
                 RANK_CHECK(toy.gradients[static_cast<size_t>(stage)] == (rank == r.rank ? expected : 0));
               }

@@ -19,10 +19,10 @@ using namespace tutti::test;
 namespace {
 
 /// Two dense parameters and a table of 7 rows; sizes that servers do not divide evenly.
-struct Model {
+struct ServedModel {
   std::vector<float> a = std::vector<float>(5 * 3, 0.5f), b = std::vector<float>(7, -1), table;
   std::vector<tuttiParameter_t> list;
-  explicit Model(bool sparse, float first = 1) : table(numbers<float>(7 * 4, 99)) {
+  explicit ServedModel(bool sparse, float first = 1) : table(numbers<float>(7 * 4, 99)) {
     for (float& x : table) x *= first;
     list = {{"a", matrix(a, 5, 3), 0},
             {"table", matrix(table, 7, 4), sparse ? TUTTI_PARAMETER_SPARSE : 0},
@@ -43,10 +43,10 @@ std::vector<int64_t> rowsAt(int worker, int step) {
 }
 
 /// A worker's gradients of a step; rows that it does not touch have none.
-struct Gradients {
+struct WorkerGradients {
   std::vector<float> a, b, table;
   std::vector<tuttiTensor_t> list;
-  Gradients(int worker, int step)
+  WorkerGradients(int worker, int step)
       : a(numbers<float>(15, static_cast<uint64_t>(worker * 100 + step + 1))),
         b(numbers<float>(7, static_cast<uint64_t>(worker * 100 + step + 50))),
         table(28) {
@@ -75,7 +75,7 @@ tuttiOptimizer_t optimizer(int kind) {
 std::vector<float> byDdp(int workers, int steps, const tuttiOptimizer_t& o) {
   std::vector<float> values;
   const std::string why = onRanks(workers, [&](const Rank& r) -> std::string {
-    Model model(false);
+    ServedModel model(false);
     tuttiDdpConfig_t c = TUTTI_DDP_CONFIG_INITIALIZER;
     c.numerics = tuttiNumericsLayoutInvariant;
     tuttiDdp_t ddp = nullptr;
@@ -83,7 +83,7 @@ std::vector<float> byDdp(int workers, int steps, const tuttiOptimizer_t& o) {
     std::vector<std::vector<float>> states;
     states.assign(6, std::vector<float>(28));
     for (int s = 0; s < steps; ++s) {
-      const Gradients g(r.rank, s);
+      const WorkerGradients g(r.rank, s);
       LAYER_TRY(tuttiDdpBegin(ddp));
       for (size_t p = 0; p < 3; ++p) {
         tuttiTensor_t view;
@@ -111,7 +111,7 @@ std::vector<float> byDdp(int workers, int steps, const tuttiOptimizer_t& o) {
 
 /// A worker's step, dense or with rows.
 std::string step(tuttiPs_t ps, int worker, int s, bool sparse) {
-  const Gradients g(worker, s);
+  const WorkerGradients g(worker, s);
   LAYER_TRY(tuttiPsPull(ps));
   if (sparse) {
     const std::vector<int64_t> rows = rowsAt(worker, s);
@@ -134,7 +134,7 @@ TEST_CASE("without staleness a parameter server has data parallelism's bits, den
       const tuttiOptimizer_t o = optimizer(kind);
       const std::vector<float> expected = byDdp(3, 4, o);
       CHECK(onRanks(5, [&](const Rank& r) -> std::string {
-              Model model(sparse, r.rank == 0 ? 1 : 7);  // rank 0's count
+              ServedModel model(sparse, r.rank == 0 ? 1 : 7);  // rank 0's count
               tuttiPsConfig_t c = TUTTI_PS_CONFIG_INITIALIZER;
               c.servers = 2;
               c.optimizer = o;
@@ -184,12 +184,12 @@ TEST_CASE("stale gradients all count, and nobody runs further ahead than the bou
     std::atomic<bool> pushed{false};
     for (int w = 0; w < 2; ++w) {
       for (int s = 0; s < 3 + w; ++s) {
-        const Gradients g(w, s);
+        const WorkerGradients g(w, s);
         for (size_t i = 0; i < 15; ++i) expected[i] -= 0.05 * static_cast<double>(g.a[i]) / 2;
       }
     }
     CHECK(onRanks(4, [&](const Rank& r) -> std::string {
-            Model model(false);
+            ServedModel model(false);
             tuttiPsConfig_t c = TUTTI_PS_CONFIG_INITIALIZER;
             c.servers = 2;
             c.staleness = staleness;
@@ -229,7 +229,7 @@ TEST_CASE("with a backup worker a step does not wait for the slowest, whose grad
   std::atomic<int> others{0};
   std::atomic<bool> pulled{false};  // by the slowest: values of step 0
   CHECK(onRanks(4, [&](const Rank& r) -> std::string {
-          Model model(false);
+          ServedModel model(false);
           tuttiPsConfig_t c = TUTTI_PS_CONFIG_INITIALIZER;
           c.backup = 1;
           c.optimizer = optimizer(tuttiSgd);
@@ -245,7 +245,7 @@ TEST_CASE("with a backup worker a step does not wait for the slowest, whose grad
             pulled = true;
             LAYER_TRY(result);
             while (others < 2) std::this_thread::yield();
-            const Gradients g(2, 0);
+            const WorkerGradients g(2, 0);
             LAYER_TRY(tuttiPsPush(ps, g.list.data()));
           } else {
             while (!pulled) std::this_thread::yield();
@@ -261,7 +261,7 @@ TEST_CASE("with a backup worker a step does not wait for the slowest, whose grad
             std::vector<double> expected(15, 0.5);
             for (int s = 0; s < 3; ++s) {
               for (int w = 0; w < 2; ++w) {
-                const Gradients g(w, s);
+                const WorkerGradients g(w, s);
                 for (size_t i = 0; i < 15; ++i) expected[i] -= 0.05 * static_cast<double>(g.a[i]) / 2;
               }
             }
@@ -279,7 +279,7 @@ namespace {
 std::string withDeath(int rank, const tuttiUniqueId& id, int staleness, std::atomic<int>* heard) {
   tuttiComm_t comm = nullptr;
   RANK_TRY(tuttiCommInitRank(&comm, 4, id, rank));
-  Model model(false);
+  ServedModel model(false);
   tuttiPsConfig_t c = TUTTI_PS_CONFIG_INITIALIZER;
   c.staleness = staleness;
   c.optimizer = optimizer(tuttiSgd);
@@ -330,7 +330,7 @@ TEST_CASE("a worker is killed: the others go on where gradients need not be of a
 
 TEST_CASE("what makes no sense is refused") {
   CHECK(onRanks(2, [](const Rank& r) -> std::string {
-          Model model(false);
+          ServedModel model(false);
           tuttiPs_t ps = nullptr;
           tuttiPsConfig_t c = TUTTI_PS_CONFIG_INITIALIZER;
           c.servers = 2;

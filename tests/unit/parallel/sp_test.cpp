@@ -8,27 +8,27 @@ using namespace tutti::test;
 
 namespace {
 
-constexpr int64_t kBatch = 2, kSequence = 13, kHeads = 6, kKvHeads = 3, kDim = 4;
+constexpr int64_t kBatch = 2, kPositions = 13, kQueryHeads = 6, kKvHeads = 3, kDim = 4;
 
 template <class T>
-struct Whole {
-  std::vector<T> q = numbers<T>(kBatch * kSequence * kHeads * kDim, 1),
-                 k = numbers<T>(kBatch * kSequence * kKvHeads * kDim, 2);
+struct WholeAttention {
+  std::vector<T> q = numbers<T>(kBatch * kPositions * kQueryHeads * kDim, 1),
+                 k = numbers<T>(kBatch * kPositions * kKvHeads * kDim, 2);
   std::vector<T> v = numbers<T>(k.size(), 3), dout = numbers<T>(q.size(), 4);
   std::vector<T> out = std::vector<T>(q.size()), dq = out, dk = std::vector<T>(k.size()), dv = dk;
 };
 
 /// On one rank, without the layer.
 template <class T>
-Whole<T> reference(bool causal, const tuttiKernels_t* kernels, int64_t queryTile = 0, int64_t keyTile = 0) {
-  Whole<T> w;
-  std::vector<T> lse(kBatch * kSequence * kHeads);
+WholeAttention<T> reference(bool causal, const tuttiKernels_t* kernels, int64_t queryTile = 0, int64_t keyTile = 0) {
+  WholeAttention<T> w;
+  std::vector<T> lse(kBatch * kPositions * kQueryHeads);
   tuttiAttention_t s = TUTTI_ATTENTION_INITIALIZER;
-  s.batch = kBatch, s.queries = s.keys = kSequence, s.heads = kHeads, s.kvHeads = kKvHeads, s.headDim = kDim;
+  s.batch = kBatch, s.queries = s.keys = kPositions, s.heads = kQueryHeads, s.kvHeads = kKvHeads, s.headDim = kDim;
   s.causal = causal;
   s.queryTile = queryTile, s.keyTile = keyTile;
-  const int64_t rows = kBatch * kSequence;
-  const auto wide = [&](std::vector<T>& x) { return matrix(x, rows, kHeads * kDim); };
+  const int64_t rows = kBatch * kPositions;
+  const auto wide = [&](std::vector<T>& x) { return matrix(x, rows, kQueryHeads * kDim); };
   const auto narrow = [&](std::vector<T>& x) { return matrix(x, rows, kKvHeads * kDim); };
   const tuttiTensor_t q = wide(w.q), k = narrow(w.k), v = narrow(w.v), out = wide(w.out), l = vector(lse);
   const tuttiTensor_t dout = wide(w.dout), dq = wide(w.dq), dk = narrow(w.dk), dv = narrow(w.dv);
@@ -40,18 +40,18 @@ Whole<T> reference(bool causal, const tuttiKernels_t* kernels, int64_t queryTile
 /// Rows of this rank's tokens.
 template <class T>
 std::vector<T> rowsAt(const std::vector<T>& whole, const std::vector<int64_t>& positions) {
-  const size_t columns = whole.size() / (kBatch * kSequence);
+  const size_t columns = whole.size() / (kBatch * kPositions);
   std::vector<T> mine;
   for (size_t b = 0; b < kBatch; ++b) {
     for (const int64_t p : positions) {
-      const T* row = whole.data() + (b * kSequence + static_cast<size_t>(p)) * columns;
+      const T* row = whole.data() + (b * kPositions + static_cast<size_t>(p)) * columns;
       mine.insert(mine.end(), row, row + columns);
     }
   }
   return mine;
 }
 
-struct Way {
+struct Spread {
   int ulysses, ring, tokens;
   bool gather, causal, overlap;
   int64_t queryTile = 0, keyTile = 0;
@@ -59,22 +59,22 @@ struct Way {
 };
 
 template <class T>
-std::string run(const Way& way, const Rank& r, const Whole<T>& all, const tuttiKernels_t* kernels, double allowed,
-                bool keysElsewhere = false) {
+std::string run(const Spread& spread, const Rank& r, const WholeAttention<T>& all, const tuttiKernels_t* kernels,
+                double allowed, bool keysElsewhere = false) {
   tuttiComm_t ulysses = nullptr, ring = nullptr;
-  RANK_TRY(tuttiCommSplit(r.comm, r.rank / way.ulysses, r.rank, &ulysses, nullptr));
-  RANK_TRY(tuttiCommSplit(r.comm, r.rank % way.ulysses, r.rank, &ring, nullptr));
+  RANK_TRY(tuttiCommSplit(r.comm, r.rank / spread.ulysses, r.rank, &ulysses, nullptr));
+  RANK_TRY(tuttiCommSplit(r.comm, r.rank % spread.ulysses, r.rank, &ring, nullptr));
   tuttiSpConfig_t c = TUTTI_SP_CONFIG_INITIALIZER;
-  c.sequence = kSequence, c.batch = kBatch, c.heads = kHeads, c.kvHeads = kKvHeads, c.headDim = kDim;
-  c.causal = way.causal;
-  c.tokens = way.tokens;
-  c.gather = way.gather;
-  c.overlap = way.overlap;
+  c.sequence = kPositions, c.batch = kBatch, c.heads = kQueryHeads, c.kvHeads = kKvHeads, c.headDim = kDim;
+  c.causal = spread.causal;
+  c.tokens = spread.tokens;
+  c.gather = spread.gather;
+  c.overlap = spread.overlap;
   c.kernels = kernels;
-  c.queryTile = way.queryTile, c.keyTile = way.keyTile;
-  c.leaves = way.leaves;
+  c.queryTile = spread.queryTile, c.keyTile = spread.keyTile;
+  c.leaves = spread.leaves;
   tuttiSp_t sp = nullptr;
-  LAYER_TRY(tuttiSpCreate(&sp, way.ulysses > 1 ? ulysses : nullptr, way.ring > 1 ? ring : nullptr, &c));
+  LAYER_TRY(tuttiSpCreate(&sp, spread.ulysses > 1 ? ulysses : nullptr, spread.ring > 1 ? ring : nullptr, &c));
   int64_t count = 0;
   LAYER_TRY(tuttiSpTokens(sp, &count, nullptr));
   std::vector<int64_t> positions(static_cast<size_t>(count));
@@ -111,21 +111,21 @@ TEST_CASE(
     "Ulysses, rings of every kind, gathered keys and 2-D give what one rank gives, and move the formula's bytes") {
   const int contiguous = tuttiTokensContiguous, zigzag = tuttiTokensZigzag, striped = tuttiTokensStriped;
   for (const bool causal : {true, false}) {
-    const Whole<double> all = reference<double>(causal, nullptr);
-    for (const Way& way : {Way{1, 2, contiguous, false, causal, true},
-                           {1, 3, contiguous, false, causal, false},
-                           {1, 3, zigzag, false, causal, true},
-                           {1, 4, striped, false, causal, true},
-                           {1, 3, contiguous, true, causal, true},
-                           {2, 1, contiguous, false, causal, true},
-                           {4, 1, contiguous, false, causal, true},
-                           {2, 2, zigzag, false, causal, true},
-                           {1, 3, zigzag, false, causal, true, 2, 3},
-                           {1, 4, striped, false, causal, true, 3, 2},
-                           {2, 2, contiguous, true, causal, false}}) {
-      CAPTURE(way.ulysses, way.ring, way.tokens, way.gather, causal);
-      CHECK(onRanks(way.ulysses * way.ring, [&](const Rank& r) { return run<double>(way, r, all, nullptr, 1e-12); }) ==
-            "");
+    const WholeAttention<double> all = reference<double>(causal, nullptr);
+    for (const Spread& spread : {Spread{1, 2, contiguous, false, causal, true},
+                                 {1, 3, contiguous, false, causal, false},
+                                 {1, 3, zigzag, false, causal, true},
+                                 {1, 4, striped, false, causal, true},
+                                 {1, 3, contiguous, true, causal, true},
+                                 {2, 1, contiguous, false, causal, true},
+                                 {4, 1, contiguous, false, causal, true},
+                                 {2, 2, zigzag, false, causal, true},
+                                 {1, 3, zigzag, false, causal, true, 2, 3},
+                                 {1, 4, striped, false, causal, true, 3, 2},
+                                 {2, 2, contiguous, true, causal, false}}) {
+      CAPTURE(spread.ulysses, spread.ring, spread.tokens, spread.gather, causal);
+      CHECK(onRanks(spread.ulysses * spread.ring,
+                    [&](const Rank& r) { return run<double>(spread, r, all, nullptr, 1e-12); }) == "");
     }
   }
 }
@@ -133,10 +133,10 @@ TEST_CASE(
 TEST_CASE("Ulysses has one rank's bits with invariant products") {
   tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
   REQUIRE(tuttiKernelsInvariant(&kernels) == tuttiSuccess);
-  const Whole<float> all = reference<float>(true, &kernels);
+  const WholeAttention<float> all = reference<float>(true, &kernels);
   for (const int n : {2, 3}) {
-    const Way way{n, 1, tuttiTokensContiguous, false, true, true};
-    CHECK(onRanks(n, [&](const Rank& r) { return run<float>(way, r, all, &kernels, 0); }) == "");
+    const Spread spread{n, 1, tuttiTokensContiguous, false, true, true};
+    CHECK(onRanks(n, [&](const Rank& r) { return run<float>(spread, r, all, &kernels, 0); }) == "");
   }
 }
 
@@ -145,9 +145,9 @@ TEST_CASE("tiles of scores: the same values whatever their size, and with leaves
   REQUIRE(tuttiKernelsInvariant(&kernels) == tuttiSuccess);
   const int contiguous = tuttiTokensContiguous;
   for (const bool causal : {true, false}) {
-    const Whole<double> whole = reference<double>(causal, nullptr);
+    const WholeAttention<double> whole = reference<double>(causal, nullptr);
     for (const auto& [queryTile, keyTile] : {std::pair{1, 1}, {2, 5}, {5, 2}, {100, 4}}) {
-      const Whole<double> tiled = reference<double>(causal, nullptr, queryTile, keyTile);
+      const WholeAttention<double> tiled = reference<double>(causal, nullptr, queryTile, keyTile);
       CAPTURE(causal, queryTile, keyTile);
       CHECK(apart(tiled.out, whole.out) < 1e-12);
       CHECK(apart(tiled.dq, whole.dq) < 1e-12);
@@ -156,21 +156,21 @@ TEST_CASE("tiles of scores: the same values whatever their size, and with leaves
     }
     // Ranks cut tokens at many places; tiles are cut elsewhere.  Gradients of queries are those of the whole call,
     // too; those of keys are sums over leaves, which another case compares among layouts.
-    const Whole<float> bits = reference<float>(causal, &kernels, 3, 2);
-    const Whole<float> other = reference<float>(causal, &kernels, 3, 5);
+    const WholeAttention<float> bits = reference<float>(causal, &kernels, 3, 2);
+    const WholeAttention<float> other = reference<float>(causal, &kernels, 3, 5);
     CHECK(apart(other.out, bits.out) > 0);  // what follows would not hold for any tiles
-    for (const Way& way : {Way{1, 2, contiguous, false, causal, true, 3, 2, 2},
-                           {1, 3, contiguous, false, causal, true, 3, 2, 3},
-                           {2, 2, contiguous, false, causal, true, 3, 2, 2},
-                           {3, 1, contiguous, false, causal, true, 3, 2, 2},
-                           {1, 3, contiguous, false, causal, true, 3, 2, 10},
-                           {1, 5, contiguous, false, causal, true, 3, 2, 3},  // two ranks have no tokens
-                           {5, 1, contiguous, false, causal, true, 3, 2, 7},
-                           {3, 2, contiguous, false, causal, true, 3, 2, 8},
-                           {1, 3, contiguous, false, causal, true, 3, 2, 24}}) {  // more leaves than tokens
-      CAPTURE(way.ulysses, way.ring, way.leaves, causal);
-      CHECK(onRanks(way.ulysses * way.ring,
-                    [&](const Rank& r) { return run<float>(way, r, bits, &kernels, 0, true); }) == "");
+    for (const Spread& spread : {Spread{1, 2, contiguous, false, causal, true, 3, 2, 2},
+                                 {1, 3, contiguous, false, causal, true, 3, 2, 3},
+                                 {2, 2, contiguous, false, causal, true, 3, 2, 2},
+                                 {3, 1, contiguous, false, causal, true, 3, 2, 2},
+                                 {1, 3, contiguous, false, causal, true, 3, 2, 10},
+                                 {1, 5, contiguous, false, causal, true, 3, 2, 3},  // two ranks have no tokens
+                                 {5, 1, contiguous, false, causal, true, 3, 2, 7},
+                                 {3, 2, contiguous, false, causal, true, 3, 2, 8},
+                                 {1, 3, contiguous, false, causal, true, 3, 2, 24}}) {  // more leaves than tokens
+      CAPTURE(spread.ulysses, spread.ring, spread.leaves, causal);
+      CHECK(onRanks(spread.ulysses * spread.ring,
+                    [&](const Rank& r) { return run<float>(spread, r, bits, &kernels, 0, true); }) == "");
     }
   }
 }

@@ -12,13 +12,14 @@ using namespace tutti::test;
 
 namespace {
 
-constexpr int64_t kInputs = 5, kOutputs = 4, kVocabulary = 7;
+constexpr int64_t kIn = 5, kOut = 4, kWords = 7;
 
-/// Gradients over all tokens: of a column and of a row layer, of a table, and of a vector that the program sums itself.
-struct Gradients {
-  std::vector<float> column = std::vector<float>(kOutputs * kInputs), columnBias = std::vector<float>(kOutputs);
-  std::vector<float> row = column, rowBias = columnBias, table = std::vector<float>(kVocabulary * kInputs);
-  std::vector<float> own = std::vector<float>(kInputs);
+/// TokenGradients over all tokens: of a column and of a row layer, of a table, and of a vector that the program sums
+/// itself.
+struct TokenGradients {
+  std::vector<float> column = std::vector<float>(kOut * kIn), columnBias = std::vector<float>(kOut);
+  std::vector<float> row = column, rowBias = columnBias, table = std::vector<float>(kWords * kIn);
+  std::vector<float> own = std::vector<float>(kIn);
   std::vector<const std::vector<float>*> all() const { return {&column, &columnBias, &row, &rowBias, &table, &own}; }
 };
 
@@ -37,24 +38,24 @@ tuttiTpConfig_t configOf(const Case& c, tuttiComm_t others) {
   return config;
 }
 
-std::string layers(tuttiTp_t tp, int64_t tokens, std::vector<float>& x, std::vector<float>& dy, Gradients& g) {
+std::string layers(tuttiTp_t tp, int64_t tokens, std::vector<float>& x, std::vector<float>& dy, TokenGradients& g) {
   for (const bool column : {true, false}) {
     tuttiLinear_t linear = nullptr;
     tuttiLinearConfig_t shape = TUTTI_LINEAR_CONFIG_INITIALIZER;
-    shape.inputs = kInputs, shape.outputs = kOutputs;
+    shape.inputs = kIn, shape.outputs = kOut;
     LAYER_TRY((column ? tuttiColumnLinearCreate : tuttiRowLinearCreate)(&linear, tp, &shape));
     const std::unique_ptr<tuttiLinear, decltype(&tuttiLinearDestroy)> owner(linear, &tuttiLinearDestroy);
-    std::vector<float> w = numbers<float>(kOutputs * kInputs, 3), dx(x.size());
-    const tuttiTensor_t tx = matrix(x, tokens, kInputs), tw = matrix(w, kOutputs, kInputs);
-    const tuttiTensor_t tdy = matrix(dy, tokens, kOutputs), tdx = matrix(dx, tokens, kInputs);
-    const tuttiTensor_t dw = matrix(column ? g.column : g.row, kOutputs, kInputs);
+    std::vector<float> w = numbers<float>(kOut * kIn, 3), dx(x.size());
+    const tuttiTensor_t tx = matrix(x, tokens, kIn), tw = matrix(w, kOut, kIn);
+    const tuttiTensor_t tdy = matrix(dy, tokens, kOut), tdx = matrix(dx, tokens, kIn);
+    const tuttiTensor_t dw = matrix(column ? g.column : g.row, kOut, kIn);
     const tuttiTensor_t dbias = vector(column ? g.columnBias : g.rowBias);
     LAYER_TRY(tuttiLinearBackward(linear, tokens, &tx, &tw, &tdy, &tdx, &dw, &dbias));
   }
   return "";
 }
 
-std::string run(const Case& c, tuttiComm_t others, int rank, Gradients& g) {
+std::string run(const Case& c, tuttiComm_t others, int rank, TokenGradients& g) {
   tuttiTp_t tp = nullptr;
   const tuttiTpConfig_t config = configOf(c, others);
   LAYER_TRY(tuttiTpCreate(&tp, nullptr, &config));
@@ -62,24 +63,24 @@ std::string run(const Case& c, tuttiComm_t others, int rank, Gradients& g) {
   LAYER_TRY(tuttiTpTokens(tp, cuts.data()));
   const int64_t first = cuts[static_cast<size_t>(rank)], end = cuts[static_cast<size_t>(rank) + 1], n = end - first;
   const size_t all = static_cast<size_t>(c.sequence);
-  std::vector<float> x = rowsOf(numbers<float>(all * kInputs, 1), kInputs, first, end);
-  std::vector<float> dy = rowsOf(numbers<float>(all * kOutputs, 2), kOutputs, first, end);
+  std::vector<float> x = rowsOf(numbers<float>(all * kIn, 1), kIn, first, end);
+  std::vector<float> dy = rowsOf(numbers<float>(all * kOut, 2), kOut, first, end);
   if (std::string why = layers(tp, n, x, dy, g); !why.empty()) return why;
 
   std::vector<int32_t> ids;
-  for (int64_t t = first; t < end; ++t) ids.push_back(static_cast<int32_t>(t * t % kVocabulary));
-  const int64_t vocabulary[] = {0, kVocabulary};
-  const tuttiTensor_t id = tuttiVectorOf(ids.data(), tuttiInt32, n), dout = matrix(x, n, kInputs);
-  const tuttiTensor_t dtable = matrix(g.table, kVocabulary, kInputs);
+  for (int64_t t = first; t < end; ++t) ids.push_back(static_cast<int32_t>(t * t % kWords));
+  const int64_t vocabulary[] = {0, kWords};
+  const tuttiTensor_t id = tuttiVectorOf(ids.data(), tuttiInt32, n), dout = matrix(x, n, kIn);
+  const tuttiTensor_t dtable = matrix(g.table, kWords, kIn);
   LAYER_TRY(tuttiVocabEmbeddingBackward(tp, vocabulary, &id, &dout, &dtable));
 
   int nLeaves = -1;
   std::vector<int64_t> rowCuts(static_cast<size_t>(c.leaves) + 1);
   LAYER_TRY(tuttiTpTokenLeaves(tp, n, 0, &nLeaves, rowCuts.data()));
-  std::vector<float> leaves(static_cast<size_t>(nLeaves) * kInputs);
+  std::vector<float> leaves(static_cast<size_t>(nLeaves) * kIn);
   for (size_t l = 0; l < static_cast<size_t>(nLeaves); ++l) {
-    for (int64_t i = rowCuts[l] * kInputs; i < rowCuts[l + 1] * kInputs; ++i) {
-      leaves[l * kInputs + static_cast<size_t>(i % kInputs)] += x[static_cast<size_t>(i)];
+    for (int64_t i = rowCuts[l] * kIn; i < rowCuts[l + 1] * kIn; ++i) {
+      leaves[l * kIn + static_cast<size_t>(i % kIn)] += x[static_cast<size_t>(i)];
     }
   }
   const tuttiTensor_t from = vector(leaves), sum = vector(g.own);
@@ -101,12 +102,12 @@ TEST_CASE("gradients over tokens are the same on any number of ranks that have t
   for (const bool invariant : {true, false}) {
     for (const int leaves : invariant ? std::vector<int>{1, 6, 24, 30} : std::vector<int>{6}) {
       for (const int64_t sequence : {int64_t{60}, int64_t{23}}) {
-        Gradients all;
+        TokenGradients all;
         REQUIRE(run({1, leaves, sequence, invariant}, nullptr, 0, all) == "");
         for (const int ranks : {3, 5, 7}) {
           CAPTURE(invariant, leaves, sequence, ranks);
           CHECK(onRanks(ranks, [&](const Rank& r) -> std::string {
-                  Gradients mine;
+                  TokenGradients mine;
                   const std::string why = run({ranks, leaves, sequence, invariant}, r.comm, r.rank, mine);
                   if (!why.empty()) return why;
                   const auto got = mine.all(), expected = all.all();
@@ -146,15 +147,15 @@ TEST_CASE("tokens that are not cut at leaves, and sums that one vector of a rank
           int64_t cuts[4];
           LAYER_TRY(tuttiTpTokens(tp, cuts));
           RANK_CHECK(cuts[1] == 24 && cuts[2] == 44 && cuts[3] == 60);
-          Gradients g;
+          TokenGradients g;
           const int64_t wrong = r.rank == 1 ? 21 : 20;
-          std::vector<float> x(static_cast<size_t>(wrong * kInputs)), dy(static_cast<size_t>(wrong * kOutputs));
+          std::vector<float> x(static_cast<size_t>(wrong * kIn)), dy(static_cast<size_t>(wrong * kOut));
           const char* sentences[] = {"of 60 tokens in 24 leaves it has [0, 24)", "it has [24, 44)", "it has [44, 60)"};
           RANK_CHECK(layers(tp, wrong, x, dy, g).find(sentences[r.rank]) != std::string::npos);
           std::vector<int32_t> ids(static_cast<size_t>(wrong));
-          const int64_t vocabulary[] = {0, kVocabulary};
-          const tuttiTensor_t id = tuttiVectorOf(ids.data(), tuttiInt32, wrong), dout = matrix(x, wrong, kInputs);
-          const tuttiTensor_t dtable = matrix(g.table, kVocabulary, kInputs);
+          const int64_t vocabulary[] = {0, kWords};
+          const tuttiTensor_t id = tuttiVectorOf(ids.data(), tuttiInt32, wrong), dout = matrix(x, wrong, kIn);
+          const tuttiTensor_t dtable = matrix(g.table, kWords, kIn);
           RANK_CHECK(tuttiVocabEmbeddingBackward(tp, vocabulary, &id, &dout, &dtable) == tuttiInvalidArgument);
           int nLeaves = 0;
           std::vector<int64_t> rowCuts(25);

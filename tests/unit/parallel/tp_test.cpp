@@ -12,7 +12,7 @@ using namespace tutti::test;
 
 namespace {
 
-constexpr int64_t kTokens = 11, kInputs = 14, kOutputs = 10, kLeaves = 4;
+constexpr int64_t kTokens = 11, kInputs = 14, kOutputs = 10, kTreeLeaves = 4;
 
 struct Way {
   bool column, invariant, sequence, whole;
@@ -28,7 +28,7 @@ tuttiTpConfig_t configOf(const Way& way) {
   tuttiTpConfig_t c = TUTTI_TP_CONFIG_INITIALIZER;
   c.numerics = way.invariant ? tuttiNumericsLayoutInvariant : tuttiNumericsFast;
   c.sequenceParallel = way.sequence;
-  c.leaves = kLeaves;
+  c.leaves = kTreeLeaves;
   c.tiles = way.tiles;
   return c;
 }
@@ -216,7 +216,7 @@ TEST_CASE("regions and their conjugates") {
 
 namespace {
 
-constexpr int64_t kVocabulary = 13, kWidth = 6;
+constexpr int64_t kVocabulary = 13, kEmbedding = 6;
 
 struct Vocabulary {
   std::vector<float> table, out, dtable, logits, loss, dlogits;
@@ -241,15 +241,15 @@ std::string runVocabulary(bool invariant, bool sequence, tuttiComm_t comm, Vocab
   std::vector<int32_t> ids;
   for (int32_t t = 0; t < kTokens; ++t) ids.push_back((t * 5) % kVocabulary);
   tuttiTensor_t id = tuttiVectorOf(ids.data(), tuttiInt32, kTokens);
-  v.table = rowsOf(numbers<float>(kVocabulary * kWidth, 1), kWidth, c0, c1);
-  std::vector<float> dout = rowsOf(numbers<float>(kTokens * kWidth, 2), kWidth, t0, t1);
+  v.table = rowsOf(numbers<float>(kVocabulary * kEmbedding, 1), kEmbedding, c0, c1);
+  std::vector<float> dout = rowsOf(numbers<float>(kTokens * kEmbedding, 2), kEmbedding, t0, t1);
   v.out.resize(dout.size());
   v.dtable.resize(v.table.size());
   v.logits = columnsOf(numbers<float>(kTokens * kVocabulary, 3), kVocabulary, c0, c1);
   v.dlogits.resize(v.logits.size());
   v.loss.resize(kTokens);
-  tuttiTensor_t table = matrix(v.table, c1 - c0, kWidth), dtable = matrix(v.dtable, c1 - c0, kWidth);
-  tuttiTensor_t out = matrix(v.out, t1 - t0, kWidth), d = matrix(dout, t1 - t0, kWidth);
+  tuttiTensor_t table = matrix(v.table, c1 - c0, kEmbedding), dtable = matrix(v.dtable, c1 - c0, kEmbedding);
+  tuttiTensor_t out = matrix(v.out, t1 - t0, kEmbedding), d = matrix(dout, t1 - t0, kEmbedding);
   tuttiTensor_t logits = matrix(v.logits, kTokens, c1 - c0), dlogits = matrix(v.dlogits, kTokens, c1 - c0);
   tuttiTensor_t loss = vector(v.loss);
   LAYER_TRY(tuttiVocabEmbedding(tp, cuts.data(), &id, &table, &out));
@@ -279,8 +279,8 @@ TEST_CASE("embedding and cross entropy over a vocabulary that does not divide") 
                 const size_t me = static_cast<size_t>(r.rank);
                 const double allowed = invariant ? 0 : 1e-5;
                 const int64_t t0 = sequence ? tokens[me] : 0, t1 = sequence ? tokens[me + 1] : kTokens;
-                RANK_CHECK(mine.out == rowsOf(all.out, kWidth, t0, t1));
-                RANK_CHECK(mine.dtable == rowsOf(all.dtable, kWidth, cuts[me], cuts[me + 1]));
+                RANK_CHECK(mine.out == rowsOf(all.out, kEmbedding, t0, t1));
+                RANK_CHECK(mine.dtable == rowsOf(all.dtable, kEmbedding, cuts[me], cuts[me + 1]));
                 RANK_CHECK(apart(mine.loss, all.loss) <= allowed);
                 RANK_CHECK(apart(mine.dlogits, columnsOf(all.dlogits, kVocabulary, cuts[me], cuts[me + 1])) <= allowed);
                 return "";

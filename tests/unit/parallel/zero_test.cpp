@@ -10,26 +10,27 @@ using namespace tutti::test;
 
 namespace {
 
-const std::vector<int64_t> kSizes = {7, 100, 1, 64, 29};
+const std::vector<int64_t> kShardedSizes = {7, 100, 1, 64, 29};
 const int kUnits[] = {0, 0, 1, 1, 2};
-constexpr int kLeaves = 6;
+constexpr int kMicroBatches = 6;
 
 /// "Backward" of micro-batch `leaf`: depends on the values, so that errors in them spread.
 std::vector<float> gradientOf(int leaf, size_t p, const float* value) {
-  std::vector<float> g = numbers<float>(static_cast<size_t>(kSizes[p]), static_cast<uint64_t>(leaf) * 10 + p + 1);
+  std::vector<float> g =
+      numbers<float>(static_cast<size_t>(kShardedSizes[p]), static_cast<uint64_t>(leaf) * 10 + p + 1);
   for (size_t e = 0; e < g.size(); ++e) g[e] += 0.3f * value[e];
   return g;
 }
 
-struct Model {
+struct ShardedModel {
   std::vector<std::vector<float>> values;
   std::vector<tuttiParameter_t> parameters;
-  explicit Model(bool other = false) {
+  explicit ShardedModel(bool other = false) {
     static const char* const names[] = {"a", "b", "c", "d", "e"};
-    for (size_t p = 0; p < kSizes.size(); ++p) {
-      values.push_back(numbers<float>(static_cast<size_t>(kSizes[p]), other ? 99 : 50 + p));
+    for (size_t p = 0; p < kShardedSizes.size(); ++p) {
+      values.push_back(numbers<float>(static_cast<size_t>(kShardedSizes[p]), other ? 99 : 50 + p));
     }
-    for (size_t p = 0; p < kSizes.size(); ++p)
+    for (size_t p = 0; p < kShardedSizes.size(); ++p)
       parameters.push_back({names[p], vector(values[p]), p == 2 ? TUTTI_PARAMETER_NO_DECAY : 0});
   }
 };
@@ -38,7 +39,7 @@ std::string pass(tuttiZero_t zero, int leaf, bool backward) {
   for (int i = 0; i < 3; ++i) {
     const int unit = backward ? 2 - i : i;
     LAYER_TRY(tuttiZeroUnshard(zero, unit));
-    for (size_t p = 0; p < kSizes.size() && backward; ++p) {
+    for (size_t p = 0; p < kShardedSizes.size() && backward; ++p) {
       if (kUnits[p] != unit) continue;
       tuttiTensor_t value, gradient;
       LAYER_TRY(tuttiZeroValue(zero, p, &value));
@@ -66,11 +67,11 @@ std::string step(tuttiZero_t zero, int first, int count, double* norm) {
 /// All values, put together from what ranks own.
 std::string gather(tuttiZero_t zero, tuttiComm_t comm, std::vector<float>* all) {
   all->clear();
-  for (size_t p = 0; p < kSizes.size(); ++p) {
+  for (size_t p = 0; p < kShardedSizes.size(); ++p) {
     int64_t begin = 0, end = 0;
     tuttiTensor_t mine;
     LAYER_TRY(tuttiZeroOwned(zero, p, &begin, &end, &mine));
-    std::vector<float> whole(static_cast<size_t>(kSizes[p]));
+    std::vector<float> whole(static_cast<size_t>(kShardedSizes[p]));
     if (begin < end) std::copy_n(static_cast<const float*>(mine.data), end - begin, whole.begin() + begin);
     if (comm != nullptr) {
       RANK_TRY(tuttiAllReduce(whole.data(), whole.data(), whole.size(), tuttiFloat32, tuttiSum, comm, nullptr));
@@ -97,12 +98,12 @@ struct Result {
 
 Result onOneRank(int kind) {
   tuttiZeroConfig_t c = configOf(0, true, kind);
-  c.microBatches = kLeaves;
-  Model model;
+  c.microBatches = kMicroBatches;
+  ShardedModel model;
   tuttiZero_t zero = nullptr;
   Result result;
-  REQUIRE(tuttiZeroCreate(&zero, nullptr, model.parameters.data(), kUnits, kSizes.size(), &c) == tuttiSuccess);
-  for (int s = 0; s < 3; ++s) REQUIRE(step(zero, 0, kLeaves, &result.norm) == "");
+  REQUIRE(tuttiZeroCreate(&zero, nullptr, model.parameters.data(), kUnits, kShardedSizes.size(), &c) == tuttiSuccess);
+  for (int s = 0; s < 3; ++s) REQUIRE(step(zero, 0, kMicroBatches, &result.norm) == "");
   REQUIRE(gather(zero, nullptr, &result.values) == "");
   REQUIRE(tuttiZeroDestroy(zero) == tuttiSuccess);
   return result;
@@ -138,11 +139,11 @@ TEST_CASE("all stages train as one rank does, in memory and traffic that the for
           CAPTURE(kind, nRanks, stage, invariant, plain);
           CHECK(onRanks(nRanks, [&](const Rank& r) -> std::string {
                   tuttiZeroConfig_t c = configOf(stage, invariant, kind);
-                  c.microBatches = kLeaves / nRanks;
+                  c.microBatches = kMicroBatches / nRanks;
                   if (plain) c.overlap = c.prefetch = c.reshardAfterForward = 0;
-                  Model model(r.rank != 0);
+                  ShardedModel model(r.rank != 0);
                   tuttiZero_t zero = nullptr;
-                  LAYER_TRY(tuttiZeroCreate(&zero, r.comm, model.parameters.data(), kUnits, kSizes.size(), &c));
+                  LAYER_TRY(tuttiZeroCreate(&zero, r.comm, model.parameters.data(), kUnits, kShardedSizes.size(), &c));
                   Result result;
                   const int first = r.rank * c.microBatches;
                   for (int s = 0; s < 3; ++s) {
@@ -168,7 +169,7 @@ TEST_CASE("ranks may have different numbers of micro-batches where sums wait for
     CHECK(onRanks(2, [&](const Rank& r) -> std::string {
             tuttiZeroConfig_t c = configOf(stage, true, tuttiAdamW);
             c.microBatches = r.rank == 0 ? 5 : 1;
-            Model model;
+            ShardedModel model;
             tuttiZero_t zero = nullptr;
             const tuttiResult_t made = tuttiZeroCreate(&zero, r.comm, model.parameters.data(), kUnits, 5, &c);
             if (stage == 2) {
@@ -199,9 +200,9 @@ TEST_CASE("hybrid sharding sums over replicas too") {
             RANK_TRY(tuttiCommSplit(r.comm, r.rank % 2, r.rank, &replicas, nullptr));
             tuttiZeroConfig_t c = configOf(stage, false, tuttiAdamW);
             c.replicas = replicas;
-            Model model(r.rank != 0);
+            ShardedModel model(r.rank != 0);
             tuttiZero_t zero = nullptr;
-            LAYER_TRY(tuttiZeroCreate(&zero, shard, model.parameters.data(), kUnits, kSizes.size(), &c));
+            LAYER_TRY(tuttiZeroCreate(&zero, shard, model.parameters.data(), kUnits, kShardedSizes.size(), &c));
             Result result;
             for (int s = 0; s < 3; ++s) {
               if (const std::string why = step(zero, r.rank, 1, &result.norm); !why.empty()) return why;
@@ -225,14 +226,14 @@ TEST_CASE("values in bfloat16 with float32 master copies in the shards") {
             c.values = tuttiBfloat16;
             c.optimizer.weightDecay = 0;
             c.clip = 0;
-            Model model;
+            ShardedModel model;
             tuttiZero_t zero = nullptr;
-            LAYER_TRY(tuttiZeroCreate(&zero, r.comm, model.parameters.data(), kUnits, kSizes.size(), &c));
+            LAYER_TRY(tuttiZeroCreate(&zero, r.comm, model.parameters.data(), kUnits, kShardedSizes.size(), &c));
             LAYER_TRY(tuttiZeroBegin(zero));
-            for (size_t p = 0; p < kSizes.size(); ++p) {
+            for (size_t p = 0; p < kShardedSizes.size(); ++p) {
               tuttiTensor_t gradient;
               LAYER_TRY(tuttiZeroGradient(zero, p, &gradient));
-              std::fill_n(static_cast<float*>(gradient.data), kSizes[p], 1e-4f);  // less than bfloat16 can add
+              std::fill_n(static_cast<float*>(gradient.data), kShardedSizes[p], 1e-4f);  // less than bfloat16 can add
               LAYER_TRY(tuttiZeroGradReady(zero, p));
             }
             LAYER_TRY(tuttiZeroStep(zero, nullptr));
@@ -240,7 +241,7 @@ TEST_CASE("values in bfloat16 with float32 master copies in the shards") {
             if (const std::string why = gather(zero, r.comm, &master); !why.empty()) return why;
             for (int unit = 0; unit < 3; ++unit) LAYER_TRY(tuttiZeroUnshard(zero, unit));
             size_t at = 0;
-            for (size_t p = 0; p < kSizes.size(); ++p) {
+            for (size_t p = 0; p < kShardedSizes.size(); ++p) {
               tuttiTensor_t value;
               LAYER_TRY(tuttiZeroValue(zero, p, &value));
               RANK_CHECK(value.dtype == tuttiBfloat16);
@@ -262,7 +263,7 @@ TEST_CASE("values in bfloat16 with float32 master copies in the shards") {
 }
 
 TEST_CASE("calls in the wrong order are refused, and what is not there is not given") {
-  Model model;
+  ShardedModel model;
   tuttiZero_t zero = nullptr;
   tuttiZeroConfig_t c = configOf(3, false, tuttiAdamW);
   const int gap[] = {0, 0, 2, 2, 3};
