@@ -19,6 +19,8 @@ class CollectiveRun : public Task {
   /// A call that is its schedule alone.
   void begin(const CallBuffers& buffers);
   Result<Progress> step() override;
+  /// Whether a call that is its schedule alone is done, instead of begin() and step(): LaneRun::doneAtOnce().
+  bool doneAtOnce(const CallBuffers& buffers) { return lanes_.size() == 1 && lanes_[0].doneAtOnce(buffers); }
   int waitingOn() const override;
   /// The same for one lane; -1 if it is done.
   int waitingOn(size_t lane) const { return states_[lane] == LaneState::Done ? -1 : lanes_[lane].waitingOn(); }

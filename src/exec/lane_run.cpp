@@ -13,9 +13,27 @@ namespace {
 // A lane gives the others a turn after this many ops.
 constexpr int kOpsPerStep = 16;
 
+/// A message that nothing but the endpoint decides about: too short to be lent, posted or shared.
+bool isShortMessage(const BoundOp& op) {
+  static_assert(kLeastDirectBytes <= kMostUnpostedBytes);
+  const bool isShort = op.bytes > 0 && op.bytes < kLeastDirectBytes && !op.token && op.parts.empty();
+  return isShort && op.from.size() + op.to.size() == 1 && op.shape != OpShape::Other;
+}
+/// From one place of this rank's to another.
+bool isCopy(const BoundOp& op) {
+  const bool stays = op.from.empty() && op.to.empty() && op.parts.empty();
+  return stays && op.sources.size() == 1 && op.hasDst && !op.rounds;
+}
+bool canBeDoneAtOnce(const Plan& plan, const BoundLane& lane) {
+  const std::vector<BoundOp>& ops = lane.ops;
+  if (plan.worker != nullptr || lane.loops != 1 || ops.empty() || !isShortMessage(ops[0])) return false;
+  return ops.size() == 1 || (ops.size() == 2 && isCopy(ops[1]));
+}
+
 }  // namespace
 
-LaneRun::LaneRun(const Plan& plan, const BoundLane& lane) : plan_(plan), lane_(lane) {
+LaneRun::LaneRun(const Plan& plan, const BoundLane& lane)
+    : plan_(plan), lane_(lane), canBeDoneAtOnce_(tutti::canBeDoneAtOnce(plan, lane)) {
   size_t mostOperands = 2;
   size_t mostLoans = 0;
   for (const BoundOp& op : lane.ops) {
@@ -36,6 +54,26 @@ void LaneRun::begin(const CallBuffers& buffers) {
   op_ = 0;
   waitingOn_ = -1;
   resetOp();
+}
+
+bool LaneRun::doneAtOnce(const CallBuffers& buffers) {
+  if (!canBeDoneAtOnce_) return false;
+  const BoundOp& op = lane_.ops[0];
+  buffers_ = &buffers;
+  sliceBegin_ = 0;
+  const Result<bool> done = op.shape == OpShape::Accumulate ? accumulate(op, op.bytes)
+                            : op.shape == OpShape::Move
+                                ? moveIn(op, op.bytes)
+                                : op.to[0]->send(readAddress(op.sources[0]), op.bytes, buffers.call);
+  if (!done.ok() || !*done) return false;
+  if (lane_.ops.size() == 2) copy(lane_.ops[1]);
+  return true;
+}
+
+void LaneRun::copy(const BoundOp& op) const {
+  std::byte* const dst = writeAddress(op.dst);
+  const std::byte* const source = readAddress(op.sources[0]);
+  if (dst != source) copyPiece(dst, source, op.bytes, op.touchedBytes);
 }
 
 Result<Progress> LaneRun::step() {

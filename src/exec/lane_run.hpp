@@ -26,6 +26,10 @@ class LaneRun {
   /// Borrows the buffers until Done.
   void begin(const CallBuffers& buffers);
   Result<Progress> step();
+  /// Whether the whole lane is done, where that is one short message, which goes or is there, and perhaps a copy:
+  /// instead of begin() and step(), which cost several times as much.  If not, these go on from there, and say what
+  /// failed.  Borrows the buffers until it returns.
+  bool doneAtOnce(const CallBuffers& buffers);
   int waitingOn() const { return waitingOn_; }
   /// Giving up, in two steps: every lane lets go of what it reads of others before any waits for its own memory to be
   /// let go, because two ranks of one process that did both at once would wait for each other.
@@ -43,6 +47,7 @@ class LaneRun {
   };
 
   Result<bool> runOp(const BoundOp& op);
+  void copy(const BoundOp& op) const;
   Result<bool> accumulate(const BoundOp& op, size_t bytes);
   Result<bool> gather(const BoundOp& op, size_t bytes);
   Result<bool> exchangeParts(const BoundOp& op, size_t bytes);
@@ -72,6 +77,7 @@ class LaneRun {
 
   const Plan& plan_;
   const BoundLane& lane_;
+  const bool canBeDoneAtOnce_;
   const CallBuffers* buffers_ = nullptr;
   size_t slice_ = 0;
   size_t sliceBegin_ = 0, sliceBytes_ = 0;  // of every value
