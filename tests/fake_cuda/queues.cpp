@@ -3,15 +3,9 @@
 #include <random>
 
 #include "tests/fake_cuda/fake.hpp"
+#include "tests/support/thread_sanitizer.hpp"
 
-#if defined(__SANITIZE_THREAD__)
-#define TUTTI_FAKE_SANITIZES_THREADS 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define TUTTI_FAKE_SANITIZES_THREADS 1
-#endif
-#endif
-#ifdef TUTTI_FAKE_SANITIZES_THREADS
+#ifdef TUTTI_TEST_THREAD_SANITIZER
 extern "C" {
 void AnnotateIgnoreReadsBegin(const char* file, int line);
 void AnnotateIgnoreReadsEnd(const char* file, int line);
