@@ -23,21 +23,20 @@ Status runOn(Comm& comm, Task* run, Result<Progress> last) {
   return std::move(task.result);
 }
 
-void begin(const KnownCall& known, const CallBuffers& buffers) {
-  if (known.divisor == 0) return known.run->begin(buffers);
+void begin(const KnownCall& known, const PlainCall& call, const Fingerprint& print) {
+  const auto* input = static_cast<const std::byte*>(call.sendbuff);
+  auto* output = static_cast<std::byte*>(call.recvbuff);
+  if (known.divisor == 0) return known.run->begin({input, output, known.reduction, print});
   PrePostOps prePost;
   prePost.divisor = known.divisor;
-  prePost.divided = {nullptr, buffers.output, known.dividedCount};
-  known.run->begin(buffers, prePost);
+  prePost.divided = {nullptr, output, known.dividedCount};
+  known.run->begin({input, output, known.reduction, print}, prePost);
 }
 
 Status runKnown(Comm& comm, CallNumbers& numbers, const KnownCall& known, const PlainCall& call) {
   const uint64_t sequence = numbers.nextCollective();
-  CallBuffers buffers = known.buffers;
-  buffers.input = static_cast<const std::byte*>(call.sendbuff);
-  buffers.output = static_cast<std::byte*>(call.recvbuff);
-  buffers.call = withSequence(known.call, sequence);
-  buffers.call.count |= comm.watchdog().recorder().history() & known.historyMask;
+  Fingerprint print = withSequence(known.call, sequence);
+  print.count |= comm.watchdog().recorder().history() & known.historyMask;
   if (comm.tellsOfUse()) [[unlikely]] {
     comm.use(call.sendbuff, known.extents.sendBytes);
     comm.use(call.recvbuff, known.extents.recvBytes);
@@ -45,13 +44,10 @@ Status runKnown(Comm& comm, CallNumbers& numbers, const KnownCall& known, const 
   // A short call is recorded after its first step, while its messages are on their way: what comes before them is what
   // the other ranks wait for.
   Watchdog& watchdog = comm.watchdog();
-  if (known.record.exact) watchdog.enter(sequence, buffers.call, known.record);
-  Result<Progress> first = Progress::Done;
-  if (known.divisor != 0 || !known.run->doneAtOnce(buffers)) {
-    begin(known, buffers);
-    first = known.run->step();
-  }
-  if (!known.record.exact) watchdog.enter(sequence, buffers.call, known.record);
+  if (known.record.exact) watchdog.enter(sequence, print, known.record);
+  begin(known, call, print);
+  Result<Progress> first = known.run->step();
+  if (!known.record.exact) watchdog.enter(sequence, print, known.record);
   if (first.ok() && *first == Progress::Done) {
     watchdog.recorder().leave();
     return {};

@@ -30,9 +30,9 @@ struct KnownCall {
   Extents extents;
   Placement placement = Placement::Apart;  // where this rank has both buffers
   Fingerprint call;                        // with sequence 0
-  CallBuffers buffers;                     // but for the pointers and the fingerprint
-  uint64_t historyMask = 0;                // all ones: messages carry the checksum of all calls before
-  int divisor = 0;                         // PrePostOps
+  Reduction reduction;
+  uint64_t historyMask = 0;  // all ones: messages carry the checksum of all calls before
+  int divisor = 0;           // PrePostOps
   size_t dividedCount = 0;
   CallRecord record;
   CollectiveRun* run = nullptr;

@@ -196,7 +196,7 @@ void Batch::remember() {
   k.call = fingerprintOf(*call, 0);
   if (call->collective == Collective::Barrier) k.historyMask = UINT64_MAX;
   PrePostOps prePost;
-  k.buffers = buffersOf(*call, &prePost);
+  k.reduction = buffersOf(*call, &prePost).reduction;
   k.divisor = prePost.divisor;
   k.dividedCount = prePost.divided.count;
   k.record = recordOf(*call, entry.get());

@@ -13,27 +13,18 @@ namespace {
 // A lane gives the others a turn after this many ops.
 constexpr int kOpsPerStep = 16;
 
-/// A message that nothing but the endpoint decides about: too short to be lent, posted or shared.
-bool isShortMessage(const BoundOp& op) {
+/// Whether no message of the lane is long enough to be lent, posted or cut into slices, nor the lane to be left for
+/// others in between.
+bool isShort(const Plan& plan, const BoundLane& lane) {
   static_assert(kLeastDirectBytes <= kMostUnpostedBytes);
-  const bool isShort = op.bytes > 0 && op.bytes < kLeastDirectBytes && !op.token && op.parts.empty();
-  return isShort && op.from.size() + op.to.size() == 1 && op.shape != OpShape::Other;
-}
-/// From one place of this rank's to another.
-bool isCopy(const BoundOp& op) {
-  const bool stays = op.from.empty() && op.to.empty() && op.parts.empty();
-  return stays && op.sources.size() == 1 && op.hasDst && !op.rounds;
-}
-bool canBeDoneAtOnce(const Plan& plan, const BoundLane& lane) {
-  const std::vector<BoundOp>& ops = lane.ops;
-  if (plan.worker != nullptr || lane.loops != 1 || ops.empty() || !isShortMessage(ops[0])) return false;
-  return ops.size() == 1 || (ops.size() == 2 && isCopy(ops[1]));
+  const auto few = [](const BoundOp& op) { return op.token || (op.bytes > 0 && op.bytes < kLeastDirectBytes); };
+  const bool whole = lane.loops == 1 && lane.ops.size() < static_cast<size_t>(kOpsPerStep);
+  return whole && plan.worker == nullptr && std::ranges::all_of(lane.ops, few);
 }
 
 }  // namespace
 
-LaneRun::LaneRun(const Plan& plan, const BoundLane& lane)
-    : plan_(plan), lane_(lane), canBeDoneAtOnce_(tutti::canBeDoneAtOnce(plan, lane)) {
+LaneRun::LaneRun(const Plan& plan, const BoundLane& lane) : plan_(plan), lane_(lane), isShort_(isShort(plan, lane)) {
   size_t mostOperands = 2;
   size_t mostLoans = 0;
   for (const BoundOp& op : lane.ops) {
@@ -46,37 +37,43 @@ LaneRun::LaneRun(const Plan& plan, const BoundLane& lane)
   loans_.reserve(mostLoans * std::min<size_t>(lane.loops, 8));
 }
 
-void LaneRun::begin(const CallBuffers& buffers) {
-  TUTTI_ASSERT(loans_.empty());
-  buffers_ = &buffers;
-  slice_ = sliceBegin_ = 0;
-  sliceBytes_ = plan_.sliceBytes - lane_.headStart;
-  op_ = 0;
-  waitingOn_ = -1;
-  resetOp();
+Status LaneRun::copy(std::byte* dst, const void* source, size_t bytes, size_t touchedBytes) {
+  if (plan_.worker != nullptr) return plan_.worker->copy(dst, source, bytes);
+  if (dst != source) copyPiece(dst, source, bytes, touchedBytes);
+  return {};
 }
 
-bool LaneRun::doneAtOnce(const CallBuffers& buffers) {
-  if (!canBeDoneAtOnce_) return false;
-  const BoundOp& op = lane_.ops[0];
-  buffers_ = &buffers;
-  sliceBegin_ = 0;
-  const Result<bool> done = op.shape == OpShape::Accumulate ? accumulate(op, op.bytes)
-                            : op.shape == OpShape::Move
-                                ? moveIn(op, op.bytes)
-                                : op.to[0]->send(readAddress(op.sources[0]), op.bytes, buffers.call);
-  if (!done.ok() || !*done) return false;
-  if (lane_.ops.size() == 2) copy(lane_.ops[1]);
-  return true;
+// Inlined: as a call of its own it costs a call of 8 B more than its walk.
+[[gnu::always_inline]] inline Result<bool> LaneRun::runShort(const BoundOp& op) {
+  switch (op.shape) {
+    case OpShape::Accumulate: return accumulate(op, op.bytes);
+    case OpShape::Send:
+      waitingOn_ = op.toRanks[0];
+      return op.to[0]->send(readAddress(op.sources[0]), op.bytes, buffers_->call);
+    case OpShape::Move:
+      if (op.to.empty()) return moveIn(op, op.bytes);
+      break;
+    case OpShape::Copy:
+      TUTTI_TRY(copy(writeAddress(op.dst), readAddress(op.sources[0]), op.bytes, op.touchedBytes));
+      return true;
+    default: break;
+  }
+  TUTTI_ASSIGN(const bool done, runOp(op));
+  if (done) resetOp();
+  return done;
 }
 
-void LaneRun::copy(const BoundOp& op) const {
-  std::byte* const dst = writeAddress(op.dst);
-  const std::byte* const source = readAddress(op.sources[0]);
-  if (dst != source) copyPiece(dst, source, op.bytes, op.touchedBytes);
+// The walk of stepSlices() costs such a lane as much as its messages.
+Result<Progress> LaneRun::stepShort() {
+  const size_t before = op_;
+  for (const size_t end = lane_.ops.size(); op_ < end; ++op_) {
+    TUTTI_ASSIGN(const bool done, runShort(lane_.ops[op_]));
+    if (!done) return op_ == before ? Progress::Blocked : Progress::Moved;
+  }
+  return Progress::Done;
 }
 
-Result<Progress> LaneRun::step() {
+Result<Progress> LaneRun::stepSlices() {
   bool moved = false;
   for (int budget = kOpsPerStep; budget > 0; --budget) {
     if (slice_ >= lane_.loops || lane_.ops.empty()) {
@@ -91,13 +88,6 @@ Result<Progress> LaneRun::step() {
     moved = true;
   }
   return Progress::Moved;
-}
-
-void LaneRun::resetOp() {
-  arrived_ = sent_ = 0;
-  computed_ = false;
-  staging_ = shared_ = nullptr;
-  delivery_ = Delivery::Unknown;
 }
 
 void LaneRun::nextOp() {
@@ -138,6 +128,10 @@ Result<bool> LaneRun::runOp(const BoundOp& op) {
     if (op.shape == OpShape::Send) {
       value_ = readAddress(op.sources.front());
       return sendOne(op, 0, bytes);
+    }
+    if (op.shape == OpShape::Copy) {
+      TUTTI_TRY(copy(writeAddress(op.dst), readAddress(op.sources[0]), bytes, op.touchedBytes));
+      return true;
     }
     TUTTI_ASSIGN(const bool ready, op.shape == OpShape::Parts  ? exchangeParts(op, bytes)
                                    : op.shape == OpShape::Move ? moveIn(op, bytes)
@@ -278,13 +272,9 @@ Status LaneRun::computeParts(const BoundOp& op, std::byte* message) {
 
 Status LaneRun::compute(std::byte* dst, size_t bytes, size_t touchedBytes) {
   const size_t count = bytes / plan_.elementBytes;
-  if (plan_.worker != nullptr) {
-    if (operands_.size() == 1) return plan_.worker->copy(dst, operands_[0], bytes);
-    return plan_.worker->reduce(buffers_->reduction, dst, operands_, count);
-  }
-  if (operands_.size() == 1) {
-    if (dst != operands_[0]) copyPiece(dst, operands_[0], bytes, touchedBytes);
-  } else if (operands_.size() == 2 && !storesPastCache(touchedBytes)) {
+  if (operands_.size() == 1) return copy(dst, operands_[0], bytes, touchedBytes);
+  if (plan_.worker != nullptr) return plan_.worker->reduce(buffers_->reduction, dst, operands_, count);
+  if (operands_.size() == 2 && !storesPastCache(touchedBytes)) {
     reducePair(buffers_->reduction, dst, operands_[0], operands_[1], count);
   } else {
     // dst may be the first operand only from the second round on.

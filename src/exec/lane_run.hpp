@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "src/base/assert.hpp"
 #include "src/exec/plan.hpp"
 #include "src/exec/reduce/reduce.hpp"
 #include "src/exec/task.hpp"
@@ -24,12 +25,21 @@ class LaneRun {
   LaneRun(const Plan& plan, const BoundLane& lane);
 
   /// Borrows the buffers until Done.
-  void begin(const CallBuffers& buffers);
-  Result<Progress> step();
-  /// Whether the whole lane is done, where that is one short message, which goes or is there, and perhaps a copy:
-  /// instead of begin() and step(), which cost several times as much.  If not, these go on from there, and say what
-  /// failed.  Borrows the buffers until it returns.
-  bool doneAtOnce(const CallBuffers& buffers);
+  void begin(const CallBuffers& buffers) {
+    TUTTI_ASSERT(loans_.empty());
+    buffers_ = &buffers;
+    slice_ = sliceBegin_ = 0;
+    sliceBytes_ = plan_.sliceBytes - lane_.headStart;
+    op_ = 0;
+    waitingOn_ = -1;
+    resetOp();
+  }
+  Result<Progress> step() { return isShort_ ? stepShort() : stepSlices(); }
+  /// Whether step() has nothing left to do.
+  bool isDone() const {
+    if (isShort_) return op_ == lane_.ops.size();
+    return (slice_ >= lane_.loops || lane_.ops.empty()) && loans_.empty();
+  }
   int waitingOn() const { return waitingOn_; }
   /// Giving up, in two steps: every lane lets go of what it reads of others before any waits for its own memory to be
   /// let go, because two ranks of one process that did both at once would wait for each other.
@@ -46,8 +56,11 @@ class LaneRun {
     size_t slice;
   };
 
+  Result<Progress> stepShort();
+  Result<Progress> stepSlices();
+  Result<bool> runShort(const BoundOp& op);
   Result<bool> runOp(const BoundOp& op);
-  void copy(const BoundOp& op) const;
+  Status copy(std::byte* dst, const void* source, size_t bytes, size_t touchedBytes);
   Result<bool> accumulate(const BoundOp& op, size_t bytes);
   Result<bool> gather(const BoundOp& op, size_t bytes);
   Result<bool> exchangeParts(const BoundOp& op, size_t bytes);
@@ -68,7 +81,12 @@ class LaneRun {
   Status compute(std::byte* dst, size_t bytes, size_t touchedBytes);
   void round(const BoundOp& op, std::byte* value, size_t bytes) const;
   void releaseAll(const BoundOp& op);
-  void resetOp();
+  void resetOp() {
+    arrived_ = sent_ = 0;
+    computed_ = false;
+    staging_ = shared_ = nullptr;
+    delivery_ = Delivery::Unknown;
+  }
   void nextOp();
 
   size_t sliceOf(const BoundOp& op) const;
@@ -77,7 +95,7 @@ class LaneRun {
 
   const Plan& plan_;
   const BoundLane& lane_;
-  const bool canBeDoneAtOnce_;
+  const bool isShort_;
   const CallBuffers* buffers_ = nullptr;
   size_t slice_ = 0;
   size_t sliceBegin_ = 0, sliceBytes_ = 0;  // of every value

@@ -106,6 +106,8 @@ OpShape shapeOf(const BoundOp& op) {
   if (op.from.size() == 1 && op.sources.empty() && (op.hasDst || op.token)) return OpShape::Move;
   if (op.from.size() == 1 && op.sources.size() == 1 && op.hasDst && op.to.empty()) return OpShape::Accumulate;
   if (op.from.empty() && op.sources.size() == 1 && !op.hasDst && op.to.size() == 1) return OpShape::Send;
+  const bool stays = op.from.empty() && op.to.empty();
+  if (stays && op.sources.size() == 1 && op.hasDst && !op.rounds) return OpShape::Copy;
   return OpShape::Other;
 }
 

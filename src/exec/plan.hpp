@@ -67,6 +67,7 @@ enum class OpShape : uint8_t {
   Send,        // one buffer to one receiver
   Move,        // from one sender, to a buffer (or a token) and perhaps on from there
   Accumulate,  // a message and a buffer to a buffer
+  Copy,        // one buffer to another
 };
 
 /// What an op does with a run of its messages' bytes.
