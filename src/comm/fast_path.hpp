@@ -1,6 +1,10 @@
-// The fast path of calls without group and stream that are like ones made before (known_calls.hpp).
+// The fast path of calls in no stream that are like ones made before (known_calls.hpp): alone, in a group of one, or in
+// a group of sends and receives.
 #pragma once
 
+#include <span>
+
+#include "src/comm/group.hpp"
 #include "src/comm/handle.hpp"
 
 namespace tutti {
@@ -9,6 +13,8 @@ namespace tutti {
 /// and the slow path is to be taken.
 bool runAgain(tuttiComm* handle, const PlainCall& call, Status* result);
 bool runAgain(tuttiComm* handle, const PlainTransfer& transfer, Status* result);
+/// The same for what a group has collected, if that is one call, or sends and receives of one communicator.
+bool runAgain(std::span<const CallGroup::Entry> calls, Status* result);
 
 /// Runs what is prepared, on this thread, which has the turn.
 Status runTask(Comm& comm, Task* run);

@@ -1,8 +1,10 @@
 #include "src/comm/group.hpp"
 
 #include <map>
+#include <utility>
 
 #include "src/base/threads.hpp"
+#include "src/comm/fast_path.hpp"
 #include "src/comm/parked_batch.hpp"
 
 namespace tutti {
@@ -163,6 +165,14 @@ CallGroup& currentGroup() {
 }
 
 Status endGroup(CallGroup* group) {
+  if (group->isCallsAlone()) {
+    std::vector<CallGroup::Entry> calls = std::exchange(group->calls, {});
+    Status result;
+    const bool done = runAgain(calls, &result);
+    if (done) calls.clear();
+    group->calls = std::move(calls);  // also the memory, for the next group
+    if (done) return result;
+  }
   CallGroup collected = std::move(*group);
   *group = CallGroup();
   if (!collected.error.ok()) {

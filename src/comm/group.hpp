@@ -38,6 +38,9 @@ struct CallGroup {
   std::vector<Presence> presences;
   std::vector<Entry> calls;
   bool opened = true;  // by the program
+
+  /// Whether it has nothing but calls, all of them right.
+  bool isCallsAlone() const { return error.ok() && joins.empty() && presences.empty(); }
 };
 
 /// The calling thread's.

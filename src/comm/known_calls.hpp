@@ -63,6 +63,7 @@ struct PlainTransfer {
   size_t count = 0;
   const void* source = nullptr;  // of a send
   void* dst = nullptr;           // of a receive
+  bool inGroup = false;          // with other calls: what is learned of it is of such sends
 };
 
 struct KnownTransfer {
@@ -72,7 +73,7 @@ struct KnownTransfer {
 
   bool fits(const PlainTransfer& t) const {
     return t.isSend == like.isSend && t.dtype == like.dtype && t.peer == like.peer && t.count == like.count &&
-           (t.isSend ? t.source : t.dst) != nullptr;
+           t.inGroup == like.inGroup && (t.isSend ? t.source : t.dst) != nullptr;
   }
 };
 
@@ -99,8 +100,10 @@ class KnownCalls {
   static size_t placeOf(const PlainCall& call) {
     return placeOf(call.count ^ static_cast<size_t>(call.collective) << 40);
   }
+  /// A group sends and receives as much with each of many peers: these have places of their own.
   static size_t placeOf(const PlainTransfer& t) {
-    return placeOf(t.count ^ static_cast<size_t>(t.peer) << 41 ^ static_cast<size_t>(t.isSend) << 40);
+    const size_t pair = static_cast<size_t>(t.peer) << 1 | static_cast<size_t>(t.isSend);
+    return (placeOf(t.count << 1 | static_cast<size_t>(t.inGroup)) + pair) % kEntries;
   }
   std::array<KnownCall, kEntries> entries_{};
   std::array<KnownTransfer, kEntries> transfers_{};

@@ -246,7 +246,7 @@ void Batch::preparePointToPoint(const Call& call, Endpoint* endpoint) {
 
 void Batch::learn(const Call& call, const PointToPointOp& op, const CallRecord& record) {
   if (comm_.attached().profiler != nullptr) return;
-  KnownTransfer known{{op.isSend, call.dtype, call.root, call.count, nullptr, nullptr}, op, record};
+  KnownTransfer known{{op.isSend, call.dtype, call.root, call.count, nullptr, nullptr, calls_.size() > 1}, op, record};
   known.record.enqueuedNs = 0;
   comm_.planner().known().learn(known);
 }

@@ -225,3 +225,77 @@ TEST_CASE("a group of more kinds of calls than are remembered has all of them") 
           return std::string();
         }) == "");
 }
+
+namespace {
+
+/// A group in which every rank sends to every rank, itself too, `each` messages one behind the other; some are empty.
+std::string exchangeAll(const Rank& r, int nRanks, int each, int round) {
+  const auto count = [&](int from, int to, int i) {
+    const size_t kinds[] = {1, 0, 24, 2000, 70'000};
+    return kinds[(from + 2 * to + i + round / 3) % 5];
+  };
+  const auto value = [&](int from, int to, int i) { return 1000 * from + 100 * to + 10 * i + round; };
+  std::vector<std::vector<int>> sent, received;
+  for (int i = 0; i < each; ++i) {
+    for (int peer = 0; peer < nRanks; ++peer) {
+      sent.emplace_back(count(r.rank, peer, i), value(r.rank, peer, i));
+      received.emplace_back(count(peer, r.rank, i), -1);
+    }
+  }
+  RANK_TRY(tuttiGroupStart());
+  for (int i = 0; i < each; ++i) {
+    for (int peer = 0; peer < nRanks; ++peer) {
+      const std::vector<int>& x = sent[static_cast<size_t>(i * nRanks + peer)];
+      std::vector<int>& y = received[static_cast<size_t>(i * nRanks + peer)];
+      RANK_TRY(tuttiSend(x.data(), x.size(), tuttiInt32, peer, r.comm, nullptr));
+      RANK_TRY(tuttiRecv(y.data(), y.size(), tuttiInt32, peer, r.comm, nullptr));
+    }
+  }
+  RANK_TRY(tuttiGroupEnd());
+  for (int i = 0; i < each; ++i) {
+    for (int peer = 0; peer < nRanks; ++peer) {
+      for (const int y : received[static_cast<size_t>(i * nRanks + peer)]) RANK_CHECK(y == value(peer, r.rank, i));
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("groups of sends and receives made again bring every value to its place") {
+  for (const int nRanks : {1, 2, 3, 5}) {
+    CHECK(onRanks(nRanks, [&](const Rank& r) {
+            for (int round = 0; round < 18; ++round) {
+              // Twelve of five ranks' are more than the fast path takes.
+              const std::string why = exchangeAll(r, nRanks, round % 6 == 5 ? 12 : 1 + round % 2, round);
+              if (!why.empty()) return why;
+            }
+            return std::string();
+          }) == "");
+  }
+}
+
+TEST_CASE("a group of sends and receives made again is checked again, and one that differs is found") {
+  const std::string both = onRanks(2, [](const Rank& r) {
+    std::vector<float> x(4, 1), y(4, 0);
+    const auto exchange = [&](const float* from, size_t count) {
+      (void)tuttiGroupStart();
+      const tuttiResult_t sent = tuttiSend(from, count, tuttiFloat32, 1 - r.rank, r.comm, nullptr);
+      const tuttiResult_t received = tuttiRecv(y.data(), 4, tuttiFloat32, 1 - r.rank, r.comm, nullptr);
+      const tuttiResult_t ended = tuttiGroupEnd();
+      return sent != tuttiSuccess ? sent : received != tuttiSuccess ? received : ended;
+    };
+    for (int i = 0; i < 3; ++i) RANK_TRY(exchange(x.data(), 4));
+    const std::string why = refused(exchange(nullptr, 4), tuttiInvalidArgument, nullptr, "sendbuff is NULL");
+    if (!why.empty()) return why;
+    RANK_TRY(exchange(x.data(), 4));
+    const tuttiResult_t last = exchange(x.data(), r.rank == 0 ? 3 : 4);
+    const std::string said = tuttiGetLastError(nullptr), kept = tuttiGetLastError(r.comm);
+    if (last == tuttiSuccess) (void)tuttiBarrier(r.comm, nullptr);
+    if (r.rank == 1 && (last == tuttiSuccess || kept.empty())) return std::string("it was not found");
+    return r.rank == 1 ? said : std::string();
+  });
+  CAPTURE(both);
+  CHECK(both.find("rank 1: tuttiGroupEnd: ") != std::string::npos);
+  CHECK(both.find("rank 0") != std::string::npos);
+}
