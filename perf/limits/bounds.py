@@ -17,7 +17,8 @@ Broadcast and reduce are called back to back and the root may run ahead, so no h
 Beside it, for plain memory on two ranks with a core each (plain_bound):
 
   crossing   bytes that must cross between the memory of two processes which have mapped none of it, by the faster of the
-             two ways that are known: both copy through shared memory at once, or the system copies (process_vm_readv)
+             two ways that are known: both copy through shared memory at once, or the system copies (process_vm_readv);
+             of AllGather and AllToAll with the copy of a rank's own block between
 """
 
 # collective: (bytes read, bytes written by all ranks, bytes across sockets, fewest messages), in units of S; messages
@@ -39,7 +40,7 @@ _FORMULA = {
 # collective on two ranks: what crosses as (form, part of S), one after the other; a list of such ways.
 _CROSSING = {
     "allreduce": [[("exchange", 1.0)], [("exchange", 0.5), ("exchange", 0.5)]],
-    "allgather": [[("exchange", 0.5)]], "reducescatter": [[("exchange", 0.5)]], "alltoall": [[("exchange", 0.5)]],
+    "allgather": [[("exchange_own", 0.5)]], "reducescatter": [[("exchange", 0.5)]], "alltoall": [[("exchange_own", 0.5)]],
     "broadcast": [[("one_way", 1.0)]], "reduce": [[("one_way", 1.0)]], "pingpong": [[("one_way", 1.0)]],
 }
 ROOTED = ("broadcast", "reduce")

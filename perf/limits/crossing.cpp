@@ -57,11 +57,18 @@ std::byte* pages(size_t bytes, int flags) {
   return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
 }
 
+enum class Form : uint8_t {
+  OneWay,
+  Exchange,     // both send and receive
+  ExchangeOwn,  // and each copies what it sends to a place of its own as well
+};
+constexpr const char* kNames[] = {"one_way", "exchange", "exchange_own"};
+
 struct Case {
   size_t bytes;
-  bool exchange;  // both send and receive
-  bool fresh;     // what is sent was written just before
-  size_t step;    // 0: by process_vm_readv
+  Form form;
+  bool fresh;   // what is sent was written just before
+  size_t step;  // 0: by process_vm_readv
   Copy copy;
 };
 
@@ -75,10 +82,10 @@ class Side {
         mine_(shared->rings[which]),
         theirs_(shared->rings[1 - which]),
         out_(pages(kMostBytes, MAP_PRIVATE)),
-        in_(pages(kMostBytes, MAP_PRIVATE)) {
-    if (out_ == nullptr || in_ == nullptr) _exit(1);
-    std::memset(out_, 1, kMostBytes);
-    std::memset(in_, 1, kMostBytes);
+        in_(pages(kMostBytes, MAP_PRIVATE)),
+        own_(pages(kMostBytes, MAP_PRIVATE)) {
+    if (out_ == nullptr || in_ == nullptr || own_ == nullptr) _exit(1);
+    for (std::byte* buffer : {out_, in_, own_}) std::memset(buffer, 1, kMostBytes);
     me_.out = reinterpret_cast<uintptr_t>(out_);
     me_.pid = getpid();
     meet();
@@ -91,6 +98,7 @@ class Side {
     me_.beganUs = nowUs();
     bool good = true;
     if (c.step == 0) {
+      if (c.form == Form::ExchangeOwn) std::memcpy(own_, out_, c.bytes);
       good = !receives(c) || read(c.bytes);
     } else {
       copyBoth(c);
@@ -104,8 +112,8 @@ class Side {
   }
 
  private:
-  bool sends(const Case& c) const { return c.exchange || which_ == 0; }
-  bool receives(const Case& c) const { return c.exchange || which_ == 1; }
+  bool sends(const Case& c) const { return c.form != Form::OneWay || which_ == 0; }
+  bool receives(const Case& c) const { return c.form != Form::OneWay || which_ == 1; }
 
   void meet() {
     const uint64_t number = me_.meetings.load() + 1;
@@ -126,8 +134,10 @@ class Side {
     while (sent < steps || received < steps) {
       const uint64_t filled = me_.filled.load(std::memory_order_relaxed);
       if (sent < steps && filled - other_.taken.load(std::memory_order_acquire) < kStepsInRing) {
-        c.copy(mine_ + filled % kStepsInRing * c.step, out_ + sent++ * c.step, c.step);
+        c.copy(mine_ + filled % kStepsInRing * c.step, out_ + sent * c.step, c.step);
         me_.filled.store(filled + 1, std::memory_order_release);
+        if (c.form == Form::ExchangeOwn) c.copy(own_ + sent * c.step, out_ + sent * c.step, c.step);
+        ++sent;
       }
       const uint64_t taken = me_.taken.load(std::memory_order_relaxed);
       if (received < steps && other_.filled.load(std::memory_order_acquire) > taken) {
@@ -144,6 +154,7 @@ class Side {
   std::byte* const theirs_;
   std::byte* const out_;
   std::byte* const in_;
+  std::byte* const own_;
   int value_ = 0;
 };
 
@@ -156,13 +167,13 @@ double best(Side& side, const Case& c) {
 void measureAll(Side& side, bool prints) {
   const auto report = [&](const Case& c, const char* way, double us) {
     if (prints && us < 1e30)
-      std::printf("crossing form=%s data=%s way=%s bytes=%zu us=%.3f\n", c.exchange ? "exchange" : "one_way",
+      std::printf("crossing form=%s data=%s way=%s bytes=%zu us=%.3f\n", kNames[static_cast<size_t>(c.form)],
                   c.fresh ? "fresh" : "reused", way, c.bytes, us);
   };
   for (const size_t bytes : kSizes) {
-    for (const bool exchange : {false, true}) {
+    for (const Form form : {Form::OneWay, Form::Exchange, Form::ExchangeOwn}) {
       for (const bool fresh : {false, true}) {
-        Case c{bytes, exchange, fresh, 0, nullptr};
+        Case c{bytes, form, fresh, 0, nullptr};
         report(c, "read", best(side, c));
         double us = 1e30;
         for (const Copy copy : {copyBySystem, copyFetchingAhead}) {

@@ -496,11 +496,13 @@ socket bytes=4194304 traffic=10
         machine = bounds.parse_machine("machine cpus=2\n" + "".join(
             f"crossing form={form} data={data} way={way} bytes={size} us={us}\n" for form, data, way, size, us in (
                 ("one_way", "fresh", "copies", 4096, 1), ("one_way", "fresh", "read", 4096, 2), ("one_way", "fresh", "copies", 8192, 3),
-                ("exchange", "fresh", "copies", 4096, 4), ("exchange", "fresh", "read", 8192, 7))))
+                ("exchange", "fresh", "copies", 4096, 4), ("exchange", "fresh", "read", 8192, 7),
+                ("exchange_own", "fresh", "copies", 4096, 5))))
         plain = lambda op, size, ranks=2, data="fresh": bounds.plain_bound(machine, op, size, ranks, data)  # noqa: E731
         self.assertEqual(plain("pingpong", 4096), 1)
         self.assertEqual(plain("pingpong", 6144), 2)
-        self.assertEqual(plain("alltoall", 8192), 4)
+        self.assertEqual(plain("reducescatter", 8192), 4)
+        self.assertEqual(plain("alltoall", 8192), 5)
         self.assertEqual(plain("allreduce", 8192), 7)  # once all of it, not twice a half
         for nothing in (plain("pingpong", 8), plain("pingpong", 16384), plain("pingpong", 4096, ranks=4),
                         plain("pingpong", 4096, data="reused"), plain("barrier", 0)):
