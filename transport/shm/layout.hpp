@@ -46,6 +46,8 @@ inline constexpr size_t kSmallBytes = 8 << 10;
 /// the writer step by step takes lines that are still in the writer's first cache, which takes three times as long as
 /// all copying, one after the other, does at 16 KiB; from here on steps that overlap are the faster way.
 inline constexpr size_t kWholeBytes = 64 << 10;
+/// The least that is filled in steps, for a receiver that has nothing else to do (InboxHead::awaited).
+inline constexpr size_t kLeastStreamBytes = 24 << 10;
 /// Larger than the first cache by far: a line that the reader still has there, or the writer, takes twice as long to
 /// change hands as one that has gone on to the second cache.
 inline constexpr size_t kRingBytes = 32 * kSmallBytes;
@@ -109,6 +111,8 @@ struct InboxHead {
   alignas(kSpacing) std::atomic<uint64_t> claim;
   /// Written by the receiver, once: 1 if it may read the sender's memory with process_vm_readv.
   std::atomic<uint32_t> canPull;
+  /// Written by the receiver, now and then: the low half of the number of a message that it has waited for.
+  std::atomic<uint32_t> awaited;
   /// Written by the sender: how many bytes of Stream and Piece messages it has written since the beginning, all told.
   /// The receiver copies them out while the sender still copies the rest in.
   alignas(kSpacing) std::atomic<uint64_t> filled;
@@ -177,7 +181,7 @@ struct SegmentHeader {
   Doorbell bell;
 };
 inline constexpr uint64_t kMagic = 0x314d485349545455;  // "UTTISHM1"
-inline constexpr uint32_t kVersion = 7;
+inline constexpr uint32_t kVersion = 8;
 inline constexpr size_t kHeaderBytes = 4096;
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);

@@ -145,6 +145,7 @@ class ShmEndpoint final : public Endpoint {
   std::array<uint64_t, 2>& ringEnds(uint64_t message) { return ringEnds_[message & (2 * lines_ - 1)]; }
   bool hasPlace(size_t bytes);
   bool goesInRing(size_t bytes);
+  bool isAwaited() const;
   void seeConsumed();
   bool freed(uint64_t message) const;
   ControlLine& nextLine() { return out_.line(sent_); }
@@ -205,6 +206,7 @@ class ShmEndpoint final : public Endpoint {
   uint64_t received_ = 0;              // messages consumed
   uint32_t unwaited_ = 0;              // messages in a row that were there when we first looked
   bool waited_ = false;                // the next one was not
+  uint32_t looks_ = 0;                 // for it, in vain
   std::atomic<uint64_t> asked_{0};     // messages that somebody asked for; read by pending() on any thread
   const std::byte* peeked_ = nullptr;  // what peek() has handed out
   bool peekedIsOurs_ = false;          // peeked_ is a copy; its messages are consumed already

@@ -7,12 +7,20 @@
 #include "transport/shm/shm_endpoint.hpp"
 
 namespace tutti::shm {
+namespace {
+
+// After so many looks in vain a receiver counts as waiting: some half a microsecond.
+constexpr uint32_t kLooksOfWait = 8;
+
+}  // namespace
 
 // Whether the next message is there.  Any number but the next one is that of the line's last message.
 bool ShmEndpoint::arrived() {
   const uint64_t word = line().sequence.load(std::memory_order_acquire);  // partner: post()
   if (static_cast<uint32_t>(word) == static_cast<uint32_t>(received_ + 1)) return true;
   waited_ = true;
+  if (++looks_ == kLooksOfWait)
+    in_.head().awaited.store(static_cast<uint32_t>(received_ + 1), std::memory_order_relaxed);
   return false;
 }
 
@@ -243,6 +251,7 @@ void ShmEndpoint::endTiming() {
 // otherwise: it would take the line away from the sender just before it writes there.
 void ShmEndpoint::prefetchWhenBehind() {
   unwaited_ = std::exchange(waited_, false) ? 0 : unwaited_ + 1;
+  looks_ = 0;
   if (unwaited_ > 2) __builtin_prefetch(&in_.line(received_ + 1));
 }
 

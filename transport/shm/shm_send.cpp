@@ -134,7 +134,8 @@ Result<bool> ShmEndpoint::send(const std::byte* data, size_t bytes, const Finger
     post(Kind::Inline, bytes, call);
     return true;
   }
-  if (goesInRing(bytes)) {
+  const bool streams = bytes > kWholeBytes || (bytes >= kLeastStreamBytes && isAwaited());
+  if (!streams && goesInRing(bytes)) {
     if (!hasPlace(bytes)) return false;
     const size_t offset = rings_[ring_].take(roundToLines(bytes));
     sayPlace({0, 0, offset});
@@ -143,7 +144,7 @@ Result<bool> ShmEndpoint::send(const std::byte* data, size_t bytes, const Finger
     return true;
   }
   if (!hasSlot()) return false;
-  if (bytes > kWholeBytes) {
+  if (streams) {
     stream(Kind::Stream, data, bytes, bytes, call);
     return true;
   }
@@ -151,6 +152,12 @@ Result<bool> ShmEndpoint::send(const std::byte* data, size_t bytes, const Finger
   storeBytes(out_.data(sendSlot_), data, bytes);
   post(Kind::Slot, bytes, call);
   return true;
+}
+
+// Whether the receiver has waited for the next message, and so can copy out while we copy in.  Ranks that exchange
+// messages are both busy with their own, and steps only make them wait for lines.
+bool ShmEndpoint::isAwaited() const {
+  return !sharedCores_ && out_.head().awaited.load(std::memory_order_relaxed) == static_cast<uint32_t>(sent_ + 1);
 }
 
 // Ranks on shared cores have the same caches: a message that is answered does best in the first free slot, where the

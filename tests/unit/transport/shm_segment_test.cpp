@@ -77,6 +77,31 @@ TEST_CASE("a message carries the credits of the other direction, and nonsense in
   CHECK((underWay > 0 && underWay <= kLines));
 }
 
+TEST_CASE("a message that the receiver has waited for is filled in steps, another is written whole before") {
+  using namespace tutti::shm;
+  ShmPair p(Ends::Threads, 4, 65536);
+  SegmentId id;
+  std::memcpy(&id, p.transport[1]->address().data() + sizeof(uint64_t), sizeof id);
+  const auto cannotFetch = []() -> Result<Fd> { return internalError("no such segment"); };
+  const auto segment = *Segment::open(id, 1, *Layout::fit(2, 3, 4, 65536), cannotFetch);
+  const auto data = pattern(65536, 5);
+  std::vector<std::byte> got(data.size());
+  uint64_t n = 0;
+  for (const size_t bytes : {size_t{8192}, kLeastStreamBytes, size_t{50'001}, size_t{65536}}) {
+    for (const bool waits : {false, true, false}) {
+      const Expect expect{bytes, callNumber(n)};
+      for (int look = 0; look < (waits ? 20 : 2); ++look) REQUIRE(!*p.b().receive(got.data(), expect));
+      CHECK(*p.a().send(data.data(), bytes, callNumber(n)));
+      const uint64_t word = segment->inbox(0, 0).line(static_cast<uint32_t>(n)).kindAndBytes;
+      CHECK(static_cast<Kind>(word >> kBytesBits) ==
+            (waits && bytes >= kLeastStreamBytes ? Kind::Stream : Kind::Small));
+      REQUIRE(*p.b().receive(got.data(), expect));
+      CHECK(std::memcmp(got.data(), data.data(), bytes) == 0);
+      ++n;
+    }
+  }
+}
+
 TEST_CASE("a control line that cannot be is refused") {
   using namespace tutti::shm;
   // A test's own handle on the segment of rank 1, where rank 0's messages land.
