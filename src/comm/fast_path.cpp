@@ -106,6 +106,7 @@ Status runKnown(Comm& comm, CallNumbers& numbers, std::span<const KnownTransfer*
                 std::span<const CallGroup::Entry> calls) {
   PointToPointRun& run = comm.calls().transfer;
   run.clear();
+  run.reserve(calls.size());  // before a message is counted
   for (size_t i = 0; i < calls.size(); ++i) {
     const PlainTransfer transfer = plainTransfer(calls[i].call, calls.size());
     if (known[i] == nullptr) {

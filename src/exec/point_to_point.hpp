@@ -49,6 +49,8 @@ class PointToPointRun : public Task {
     if (!posted_.empty()) [[unlikely]]
       posted_.clear();
   }
+  /// Memory for so many: add() then takes none.
+  void reserve(size_t nOps) { ops_.reserve(nOps); }
   bool empty() const { return ops_.empty(); }
   size_t size() const { return ops_.size(); }
   bool isDone(size_t index) const { return ops_[index].done; }
