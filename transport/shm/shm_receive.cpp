@@ -9,7 +9,7 @@
 namespace tutti::shm {
 namespace {
 
-// After so many looks in vain a receiver counts as waiting: some half a microsecond.
+// After so many looks in vain a receiver counts as waiting.
 constexpr uint32_t kLooksOfWait = 8;
 
 }  // namespace
