@@ -36,6 +36,8 @@ struct Algorithm {
   bool forwards = false;
   /// Whether steps move several chunks to one rank, which may share messages (Shape::messageBytes).
   bool joins = false;
+  /// Whether it is to be used with such messages alone where they are possible: without them it has nothing to win.
+  bool mustJoin = false;
   /// Whether every message answers one of the same step, if ranks are a power of two: each rank sends to whom it
   /// receives from.
   bool exchanges = false;

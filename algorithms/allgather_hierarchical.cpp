@@ -27,7 +27,7 @@ Schedule build(const Shape& shape) {
 
 double partsUs(const Shape& s, const CostModel& cost, const Hierarchy& h, const std::vector<LevelPart>& chosen) {
   double reduced = 0;
-  return elapsedUs(cost, railsUs(h, chosen, cost, double(s.bytes), &reduced));
+  return elapsedUs(cost, railsUs(s, h, chosen, cost, &reduced));
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 //   bytes sent per rank inside 2(g-1)/g of what reaches the level, which is S/s1/s2... after levels of s1, s2, ...
 //   Limits: needs several nodes, or groups in one.  For machines whose inner links are faster than the outer ones.
 //   Jia et al., "Highly scalable deep learning training system with mixed-precision", arXiv:1807.11205, 2018.
+#include <cmath>
+
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
 #include "algorithms/rails.hpp"
@@ -104,31 +106,40 @@ class Builder {
   Blocks blocks_;
 };
 
-double acrossUs(LevelPart part, const LinearCost& link, const CostModel& cost, int m, double bytes) {
+double acrossUs(LevelPart part, const LinearCost& link, const CostModel& cost, int m, double bytes, double perMessage) {
   if (part == LevelPart::Doubling) {
     const double rounds = ceilLog2(floorPowerOfTwo(m)), folding = isPowerOfTwo(m) ? 0 : 1;
     return (rounds + 2 * folding) * link(bytes) + (rounds + folding) * cost.reduceUs(bytes);
   }
-  return 2 * exchangeUs(part, link, m, 1, bytes / m) + cost.reduceUs(bytes * (m - 1) / m);
+  return 2 * exchangeUs(part, link, m, 1, bytes / m, perMessage) + cost.reduceUs(bytes * (m - 1) / m);
 }
 
-double insideUs(LevelPart part, const LinearCost& link, const CostModel& cost, int g, double chunks, double bytes) {
+double insideUs(LevelPart part, const LinearCost& link, const CostModel& cost, int g, double chunks, double bytes,
+                double perMessage) {
   if (part == LevelPart::Tree) {  // bytes: the whole, as there is one shard
-    return ceilLog2(g) * (2 * chunks * link(bytes / chunks) + cost.reduceUs(bytes));
+    const double messages = std::ceil(chunks / perMessage);
+    return ceilLog2(g) * (2 * messages * link(bytes / messages) + cost.reduceUs(bytes));
   }
-  return 2 * exchangeUs(part, link, g, chunks, bytes / chunks) + cost.reduceUs((g - 1) * bytes);
+  return 2 * exchangeUs(part, link, g, chunks, bytes / chunks, perMessage) + cost.reduceUs((g - 1) * bytes);
 }
 
 double partsUs(const Shape& s, const CostModel& cost, const Hierarchy& h, const std::vector<LevelPart>& parts) {
-  double us = 0, bytes = double(s.bytes), chunks = chunksAcross(h, parts);
+  double us = 0, workUs = 0, bytes = double(s.bytes), chunks = chunksAcross(h, parts);
+  double busy = 1;  // the part of all ranks that have something to do
   for (size_t step = 1; step < parts.size(); ++step) chunks *= shardsAt(h, parts, step);
+  const double perMessage = double(chunksPerMessage(s, static_cast<int>(chunks)));
+  const auto add = [&](double stepUs) {
+    us += stepUs;
+    workUs += busy * stepUs;
+  };
   for (size_t step = parts.size() - 1; step > 0; --step) {
     bytes /= shardsAt(h, parts, step);  // of a shard
     chunks /= shardsAt(h, parts, step);
-    us += insideUs(parts[step], h.steps()[step].link(cost), cost, h.steps()[step].largest, chunks, bytes);
+    add(insideUs(parts[step], h.steps()[step].link(cost), cost, h.steps()[step].largest, chunks, bytes, perMessage));
+    if (parts[step] == LevelPart::Tree) busy /= h.steps()[step].largest;
   }
-  us += acrossUs(parts[0], h.steps()[0].link(cost), cost, h.steps()[0].largest, bytes);
-  return elapsedUs(cost, us);
+  add(acrossUs(parts[0], h.steps()[0].link(cost), cost, h.steps()[0].largest, bytes, perMessage));
+  return elapsedUs(cost, us, workUs);
 }
 
 }  // namespace

@@ -6,12 +6,11 @@
 //   Groups may differ in size: indices wrap.  In place: what is in the way of a block that arrives moves to scratch.
 //   Limits: needs several nodes, or groups in one; v forms too, for which all ranks have to know all sizes.
 //   NVIDIA, "Doubling all2all performance with NCCL 2.12" (PXN), 2022.
-#include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
+#include "algorithms/passing.hpp"
 #include "algorithms/rails.hpp"
 
 namespace tutti::alltoall_hierarchical {
@@ -19,35 +18,12 @@ namespace {
 
 constexpr LevelPart kParts[] = {LevelPart::Direct, LevelPart::Pairwise};
 
-/// Blocks (origin, destination) that go from one rank to another, in this order.
-using Bundle = std::vector<std::pair<int, int>>;
-
-Bundle bundle(const std::vector<int>& origins, const std::vector<int>& destinations) {
-  Bundle all;
-  for (int o : origins) {
-    for (int d : destinations) all.push_back({o, d});
-  }
-  return all;
-}
-
 class Walk {
  public:
   explicit Walk(const Shape& shape)
-      : me_(shape.rank),
-        nRanks_(shape.nRanks),
-        inPlace_(shape.inPlace),
-        namesValues_(shape.uneven),
-        h_(shape),
-        b_(shape) {
-    chosen_ = directParts(shape, h_);
-  }
+      : me_(shape.rank), h_(shape), chosen_(directParts(shape, h_)), b_(shape), held_(shape, b_) {}
 
   Schedule build(const Shape& shape) {
-    for (int d = 0; d < shape.nRanks; ++d) {
-      if (d != me_) held_[{me_, d}] = in(d);
-    }
-    name({me_, me_});
-    b_.copy(in(me_), out(me_));
     const Parts own = partPerPosition(shape.nRanks);
     run(everyone(shape).ranks, own, own, h_.depth());
     return b_.finish();
@@ -89,116 +65,25 @@ class Walk {
 
   /// Everyone in the group gives everyone else the blocks of its origins for the other's destinations.
   void exchange(const Group& group, const Parts& origins, const Parts& destinations, LevelPart part) {
-    const int n = group.size();
-    std::vector<Bundle> out(n), in(n);
-    size_t rows = 0;
-    for (int k = 1; k < n; ++k) {
-      out[k] = bundle(origins[group.me], destinations[wrap(group.me + k, n)]);
-      in[k] = bundle(origins[wrap(group.me - k, n)], destinations[group.me]);
-      rows = std::max({rows, out[k].size(), in[k].size()});
-    }
-    if (part == LevelPart::Pairwise) {
-      for (int k = 1; k < n; ++k) {
-        b_.step();
-        for (size_t row = 0; row < rows; ++row) {
-          if (row < out[k].size()) send(group.at(group.me + k), out[k][row]);
-          if (row < in[k].size()) recv(group.at(group.me - k), in[k][row]);
-        }
-        endStep();
-      }
-      return;
-    }
-    b_.step();
-    for (size_t row = 0; row < rows; ++row) {
-      for (int k = 1; k < n; ++k) {
-        if (row < out[k].size()) send(group.at(group.me + k), out[k][row]);
-      }
-      for (int k = 1; k < n; ++k) {
-        if (row < in[k].size()) recv(group.at(group.me - k), in[k][row]);
-      }
-    }
-    endStep();
-  }
-
-  void endStep() {
-    b_.endStep();
-    free_.insert(free_.end(), leaving_.begin(), leaving_.end());
-    leaving_.clear();
-  }
-
-  Chunk roomInScratch() {
-    if (free_.empty()) return b_.newScratch();
-    const Chunk chunk = free_.back();
-    free_.pop_back();
-    return chunk;
-  }
-
-  void name(const std::pair<int, int>& block) {
-    if (namesValues_) b_.value(block.first * nRanks_ + block.second);
-  }
-
-  void send(int peer, const std::pair<int, int>& block) {
-    name(block);
-    const auto found = held_.find(block);
-    b_.send(peer, found->second);
-    // What shares a message with others leaves later than it is sent here.
-    if (found->second.buffer == Buffer::Scratch) (b_.mostChunks() > 1 ? leaving_ : free_).push_back(found->second);
-    held_.erase(found);
-  }
-
-  void recv(int peer, const std::pair<int, int>& block) {
-    if (block.second != me_) {
-      const Chunk room = roomInScratch();
-      name(block);
-      b_.recv(peer, room);
-      held_[block] = room;
-      return;
-    }
-    const auto inTheWay = held_.find({me_, block.first});
-    if (inPlace_ && inTheWay != held_.end() && inTheWay->second.buffer == Buffer::Input) {
-      const Chunk room = roomInScratch();
-      name(inTheWay->first);
-      b_.copy(inTheWay->second, room);
-      inTheWay->second = room;
-    }
-    name(block);
-    b_.recv(peer, out(block.first));
+    held_.exchange(group, part, [&](int from, int to) { return bundle(origins[from], destinations[to]); });
   }
 
   int me_;
-  int nRanks_;
-  bool inPlace_;
-  bool namesValues_;
   Hierarchy h_;
   std::vector<LevelPart> chosen_;
   ScheduleBuilder b_;
-  std::map<std::pair<int, int>, Chunk> held_;  // blocks that are here and have to go on
-  std::vector<Chunk> free_;
-  std::vector<Chunk> leaving_;  // free from the end of the step on
+  HeldBlocks held_;
 };
 
-/// Blocks of sizes that the planner does not know may be small ones, for which levels are only more to wait for: so it
-/// has to be far ahead to be chosen.
-constexpr double kUnevenMargin = 2;
-
-/// Every rank tells all others its counts, 16 bytes for each rank.
-double countsUs(const Shape& s, const CostModel& cost, const Hierarchy& h) {
-  const LinearCost& link = h.steps().front().link(cost);
-  const double n = s.nRanks;
-  return std::ceil(std::log2(n)) * link(0) + 16 * n * n / (link.bandwidthGBps * 1e3);
-}
-
 double partsUs(const Shape& s, const CostModel& cost, const Hierarchy& h, const std::vector<LevelPart>& chosen) {
+  const double perMessage = double(chunksPerMessage(s, 1));
   double us = 0;
   for (size_t step = 0; step < chosen.size(); ++step) {
     const Hierarchy::Step& at = h.steps()[step];
-    const LinearCost& link = at.link(cost);
-    const double g = at.largest;
     const double each = std::ceil(double(s.nRanks) / at.smallest);  // blocks from one to another
-    us += chosen[step] == LevelPart::Pairwise ? serialUs(link, (g - 1) * each, (g - 1) * each * double(s.bytes))
-                                              : exchangeUs(LevelPart::Direct, link, g, each, double(s.bytes));
+    us += exchangeUs(chosen[step], at.link(cost), at.largest, each, double(s.bytes), perMessage);
   }
-  if (s.uneven) us = kUnevenMargin * us + countsUs(s, cost, h);
+  if (s.uneven) us = kUnevenMargin * us + countsUs(s, h.steps().front().link(cost));
   return elapsedUs(cost, us);
 }
 

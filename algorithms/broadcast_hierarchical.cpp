@@ -151,7 +151,7 @@ Spent stepUs(LevelPart part, bool across, const LinearCost& link, int n, int sha
     return {burstUs(link, n - 1, (n - 1) * bytes), meanWorkUs(link, n, n - 1, (n - 1) * bytes, n - 1)};
   }
   const double share = bytes / shards, each = chunks / shards;
-  const double gather = exchangeUs(part, link, n, each, share / each);
+  const double gather = exchangeUs(part, link, n, each, share / each, 1);
   const double scatter = each * burstUs(link, shards - 1, (shards - 1) * share / each);
   return {scatter + gather, scatter / n + gather};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "algorithms/patterns.hpp"
 #include "src/cost/linear_cost.hpp"
@@ -73,6 +74,15 @@ inline double rootedBinomialUs(const Shape& s, const CostModel& cost) {
   const double bytes = double(s.bytes);
   const double work = rounds / 2 * cost.link(bytes);  // a block changes hands once per bit set in its distance
   return elapsedUs(cost, rounds * cost.link.latencyUs + burstUs(cost.link, blocks, blocks * bytes), work);
+}
+
+/// Blocks of sizes that the planner does not know may be small ones, for which passing them on is only more to wait
+/// for: so that has to be far ahead to be chosen.
+inline constexpr double kUnevenMargin = 2;
+/// Before, every rank tells all others its counts, 16 bytes for each rank.
+inline double countsUs(const Shape& s, const LinearCost& link) {
+  const double n = s.nRanks;
+  return std::ceil(std::log2(n)) * link(0) + 16 * n * n / (link.bandwidthGBps * 1e3);
 }
 
 }  // namespace tutti

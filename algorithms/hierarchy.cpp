@@ -1,6 +1,7 @@
 #include "algorithms/hierarchy.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 
@@ -156,10 +157,19 @@ void allGatherBy(LevelPart part, Blocks& blocks, const Group& group, const Parts
   }
 }
 
-double exchangeUs(LevelPart part, const LinearCost& link, double n, double blocks, double bytes) {
+/// Rounds in which everyone waits for one and is waited for by another pass on who is late: so much longer they take.
+static constexpr double kLateness = 1.05;
+
+double exchangeUs(LevelPart part, const LinearCost& link, int n, double blocks, double bytes, double perMessage) {
   if (n < 2) return 0;
-  if (part == LevelPart::Circulant) return serialUs(link, (n - 1) * blocks, (n - 1) * blocks * bytes);
-  return blocks * burstUs(link, n - 1, (n - 1) * bytes);
+  const double all = (n - 1) * blocks * bytes;
+  const double each = std::ceil(blocks / perMessage);  // messages to one
+  if (part == LevelPart::Pairwise) return serialUs(link, (n - 1) * each, all);
+  if (part != LevelPart::Circulant) return each * burstUs(link, n - 1, all / each);
+  const std::vector<int> skips = circulantSkips(n);
+  double messages = 0;
+  for (size_t k = 0; k + 1 < skips.size(); ++k) messages += std::ceil((skips[k] - skips[k + 1]) * blocks / perMessage);
+  return kLateness * serialUs(link, messages, all);
 }
 
 TreeNode treeOf(const Group& group, int root) {

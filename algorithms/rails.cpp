@@ -98,19 +98,20 @@ void RailWalk::allGather(const std::vector<int>& members, const Parts& parts, in
   allGatherBy(chosen[levels], blocks, near.local, carriedParts(near, parts));
 }
 
-double railsUs(const Hierarchy& h, const std::vector<LevelPart>& chosen, const CostModel& cost, double bytes,
+double railsUs(const Shape& s, const Hierarchy& h, const std::vector<LevelPart>& chosen, const CostModel& cost,
                double* reduced) {
+  const double bytes = double(s.bytes), perMessage = double(chunksPerMessage(s, 1));
   double us = 0;
   double outside = 1;  // blocks that a carrier of the innermost level carries, from the outside in
   *reduced = 0;
   for (size_t step = 0; step < h.steps().size(); ++step) {
-    const Hierarchy::Step& s = h.steps()[step];
-    us += exchangeUs(chosen[step], s.link(cost), s.largest, outside, bytes);
-    *reduced += (s.largest - 1) * outside * bytes;
+    const Hierarchy::Step& at = h.steps()[step];
+    us += exchangeUs(chosen[step], at.link(cost), at.largest, outside, bytes, perMessage);
+    *reduced += (at.largest - 1) * outside * bytes;
     // In a group that is smaller than others a member is on several rails.
     const double wrapped =
         step + 1 < h.steps().size() ? std::ceil(double(h.steps()[step + 1].largest) / h.steps()[step + 1].smallest) : 1;
-    outside *= s.largest * wrapped;
+    outside *= at.largest * wrapped;
   }
   return us;
 }

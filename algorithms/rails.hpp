@@ -46,9 +46,9 @@ struct RailWalk {
   void allGather(const std::vector<int>& members, const Parts& parts, int levels);
 };
 
-/// What one of the two costs, without reductions, for blocks of `bytes`, one per rank; reduced: bytes that the busiest
-/// rank reduces.
-double railsUs(const Hierarchy& hierarchy, const std::vector<LevelPart>& chosen, const CostModel& cost, double bytes,
-               double* reduced);
+/// What one of the two costs, without reductions, for blocks of shape.bytes, one per rank; reduced: bytes that the
+/// busiest rank reduces.
+double railsUs(const Shape& shape, const Hierarchy& hierarchy, const std::vector<LevelPart>& chosen,
+               const CostModel& cost, double* reduced);
 
 }  // namespace tutti

@@ -27,7 +27,7 @@ Schedule build(const Shape& shape) {
 
 double partsUs(const Shape& s, const CostModel& cost, const Hierarchy& h, const std::vector<LevelPart>& chosen) {
   double reduced = 0;
-  const double moved = railsUs(h, chosen, cost, double(s.bytes), &reduced);
+  const double moved = railsUs(s, h, chosen, cost, &reduced);
   return elapsedUs(cost, moved + cost.reduceUs(reduced));
 }
 

@@ -24,6 +24,7 @@
   X(allgather_skips, kAllGatherCirculant) \
   X(allgather_pat, kAllGatherPat) \
   X(allgather_hierarchical, kAllGatherHierarchical) \
+  X(allgather_leaders, kAllGatherLeaders) \
   X(reduce_scatter_ring, kReduceScatterRing) \
   X(reduce_scatter_direct, kReduceScatterDirect) \
   X(reduce_scatter_recursive_halving, kReduceScatterRecursiveHalving) \
@@ -31,6 +32,7 @@
   X(reduce_scatter_skips, kReduceScatterCirculant) \
   X(reduce_scatter_pat, kReduceScatterPat) \
   X(reduce_scatter_hierarchical, kReduceScatterHierarchical) \
+  X(reduce_scatter_leaders, kReduceScatterLeaders) \
   X(alltoall_direct, kAllToAllDirect) \
   X(alltoall_pairwise, kAllToAllPairwise) \
   X(alltoall_bruck, kAllToAllBruck2) \
@@ -38,6 +40,7 @@
   X(alltoall_bruck, kAllToAllBruck8) \
   X(alltoall_hypercube, kAllToAllHypercube) \
   X(alltoall_hierarchical, kAllToAllHierarchical) \
+  X(alltoall_leaders, kAllToAllLeaders) \
   X(broadcast_binomial, kBroadcastBinomial) \
   X(broadcast_circulant, kBroadcastCirculant) \
   X(broadcast_chain, kBroadcastChain) \

@@ -169,14 +169,17 @@ CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protoco
   const bool systemCalls = r.links.intra && r.links.intra->systemCalls;
   m.ranksPerCore = std::max(1.0, r.links.ranksPerCore);
   const bool shared = m.ranksPerCore > 1 && r.links.intra;
-  for (LinearCost* link : {&m.intra, &m.link, &m.exchange, &m.oneWay}) {
+  const bool hostsShare = shared && r.links.inter && r.links.nodesShareCores;
+  const auto setWork = [&](LinearCost* link) {
     if (shared) link->waitUs = handOverUs(c);
-    if (systemCalls) {
-      link->workShare = kSystemCallWorkShare;
-    } else if (shared && !r.links.inter) {
+    if (hostsShare || (shared && !r.links.inter && !systemCalls)) {
       link->workShare = 1;  // nothing is on the way while a core is given from one rank to another
+    } else if (systemCalls) {
+      link->workShare = kSystemCallWorkShare;
     }
-  }
+  };
+  for (LinearCost* link : {&m.intra, &m.link, &m.exchange, &m.oneWay}) setWork(link);
+  if (hostsShare) setWork(&m.inter);
   if (r.device != nullptr) passThroughPinned(*r.device, &m);
   return m;
 }

@@ -1,13 +1,13 @@
 #include "src/plan/planner.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <map>
 
 #include "src/plan/estimates.hpp"
 #include "src/plan/fit.hpp"
 #include "src/plan/request_parts.hpp"
+#include "src/plan/take.hpp"
 
 namespace tutti {
 namespace {
@@ -75,95 +75,6 @@ bool joins(const PlanRequest& r, const Algorithm& a) {
 }
 
 namespace {
-
-/// Messages that follow each other, each of which waits for the one before, by the algorithm's formula.
-double roundsOf(const Algorithm& a, Shape shape, const std::vector<LevelPart>& parts) {
-  const LinearCost step{.latencyUs = 1, .bandwidthGBps = 1e12, .waitUs = 0, .workShare = 0};
-  CostModel steps;
-  for (LinearCost* link : {&steps.intra, &steps.inter, &steps.link, &steps.exchange, &steps.oneWay}) *link = step;
-  steps.reduceGBps = steps.copyGBps = 1e12;
-  shape.parts = parts;
-  shape.bytes = 1;
-  return a.costUs(shape, steps);
-}
-
-/// Estimates of ranks that share cores and memory are off by a tenth to two fifths, and the more, the more often ranks
-/// wait for each other: by how their turns on a core fall, and by how far the cores are apart at the moment, which a
-/// hypervisor changes from second to second (perf/results/choices-shared-cores-2core-epyc.txt).  So much cheaper a
-/// choice of more rounds has to be.
-constexpr double kRoundsMustWin = 1.3;
-
-/// Over sockets a look at a rank's messages is a system call, and a wait is a turn of a core.  Of two ranks that
-/// exchange messages at most one waits; in a ring of as many rounds more do (27 us instead of 31 on 4 ranks, 85 instead
-/// of 104 on 8), which estimates do not see.
-constexpr double kExchangesMayCost = 1.1;
-
-bool shareCores(const PlanRequest& r) { return r.links.intra && !r.links.inter && r.links.ranksPerCore > 1; }
-
-/// How many times the cheapest a choice may cost that is better by what estimates do not see.
-double mostOfBetter(const PlanRequest& r) {
-  if (!shareCores(r)) return 1;
-  return r.links.intra->systemCalls ? kExchangesMayCost : kRoundsMustWin;
-}
-
-bool usable(const Candidate& row) { return row.excluded.empty() && !row.atLeast && std::isfinite(row.costUs); }
-
-/// Candidates within this factor of the cheapest count as equal.  The first in the registry wins.
-constexpr double kAlike = 1.02;
-
-/// The candidate of the fewest rounds among those that cost about as much as best, and the cheapest of as many rounds,
-/// for ranks that share cores and memory.
-const Candidate* fewestRounds(const PlanRequest& r, const std::vector<Candidate>& table, const Candidate* best) {
-  const double mostUs = best->comparedUs() * kRoundsMustWin;
-  double rounds = roundsOf(*best->algorithm, r.shape, best->parts), leastUs = best->comparedUs();
-  const auto eligible = [&](const Candidate& row) { return usable(row) && !row.ready && row.comparedUs() <= mostUs; };
-  for (const Candidate& row : table) {
-    if (!eligible(row)) continue;
-    const double its = roundsOf(*row.algorithm, r.shape, row.parts);
-    if (its < rounds || (its == rounds && row.comparedUs() < leastUs)) rounds = its, leastUs = row.comparedUs();
-  }
-  const auto found = std::ranges::find_if(table, [&](const Candidate& row) {
-    return eligible(row) && row.comparedUs() <= leastUs * kAlike &&
-           roundsOf(*row.algorithm, r.shape, row.parts) <= rounds;
-  });
-  return found == table.end() ? best : &*found;
-}
-
-/// The cheapest candidate that exchanges messages in as many rounds as best and costs about as much, for ranks that
-/// share cores and talk through sockets, and for little data, whose chunks share messages: else bytes matter more.
-const Candidate* exchanging(const PlanRequest& r, const std::vector<Candidate>& table, const Candidate* best) {
-  if (!best->joined || !std::has_single_bit(static_cast<unsigned>(r.shape.nRanks)) || best->algorithm->exchanges ||
-      r.shape.collective == Collective::AllReduce)
-    return best;
-  const double mostUs = best->comparedUs() * kExchangesMayCost;
-  const double rounds = roundsOf(*best->algorithm, r.shape, best->parts);
-  const Candidate* found = best;
-  for (const Candidate& row : table) {
-    if (!usable(row) || !row.joined || !row.algorithm->exchanges || row.comparedUs() > mostUs) continue;
-    const bool cheaper = found == best || row.comparedUs() < found->comparedUs();
-    if (cheaper && roundsOf(*row.algorithm, r.shape, row.parts) <= rounds) found = &row;
-  }
-  return found;
-}
-
-/// Takes the cheapest of the table, the first of equals, or what is better by what estimates do not see.
-void takeCheapest(const PlanRequest& r, Choice* choice) {
-  const Candidate* best = nullptr;
-  for (const Candidate& row : choice->table) {
-    if (usable(row) && (best == nullptr || row.comparedUs() < best->comparedUs())) best = &row;
-  }
-  if (best == nullptr) return;
-  if (shareCores(r) && !best->ready && !best->tuned)
-    best = (r.links.intra->systemCalls ? exchanging : fewestRounds)(r, choice->table, best);
-  choice->algorithm = best->algorithm;
-  choice->ready = best->ready;
-  choice->protocol = best->protocol;
-  choice->nChannels = best->nChannels;
-  choice->joined = best->joined;
-  choice->costUs = best->costUs;
-  choice->parts = best->parts;
-  choice->wire = !best->ready && mayNarrow(*best->algorithm) ? r.wire : WireFormat::Full;
-}
 
 /// Doubling among a number of groups that is no power of two looks different from each of them, so that many ranks
 /// cannot be estimated; the circulant way does nearly as well and looks alike from all.
@@ -240,9 +151,9 @@ class Comparison {
     const PlanRequest& r = requestFor(a);
     const std::optional<bool>& asked = r.overrides.joined;
     const bool lends = protocol == Protocol::Direct;
-    if (lends && asked.value_or(false) && !r.overrides.protocol && joins(r, a)) return;
+    if (lends && asked.value_or(a.mustJoin) && !r.overrides.protocol && joins(r, a)) return;
     const bool can = !lends && joins(r, a);
-    if (!can || !asked.value_or(false)) add(a, protocol, false);
+    if (!can || !asked.value_or(a.mustJoin)) add(a, protocol, false);
     if (can && asked.value_or(true)) add(a, protocol, true);
   }
 
@@ -251,7 +162,8 @@ class Comparison {
     CostModel model = costModel(r, c_, protocol);
     if (publishes(r, a)) model.link.workShare = LinearCost().workShare;
     Shape shape = r.shape;
-    shape.parts = partsFor(r, a, model);
+    shape.messageBytes = joined ? r.joinBytes : 0;
+    shape.parts = partsFor(r, shape, a, model);
     Candidate row{.algorithm = &a, .protocol = protocol, .nChannels = choice_->nChannels, .parts = shape.parts};
     row.joined = joined;
     row.waits = waitsForReaders(protocol);
@@ -269,8 +181,10 @@ class Comparison {
   void addTuned(const Algorithm& a, const TunedWay& way) {
     Candidate row{.algorithm = &a, .protocol = way.protocol, .nChannels = choice_->nChannels, .costUs = way.us};
     const PlanRequest& r = requestFor(a);
-    row.parts = partsFor(r, a, costModel(r, c_, way.protocol));
     row.joined = way.joined && joins(r, a);
+    Shape shape = r.shape;
+    shape.messageBytes = row.joined ? r.joinBytes : 0;
+    row.parts = partsFor(r, shape, a, costModel(r, c_, way.protocol));
     look({choice_->table.size(), &r, estimates_, 1}, &row);  // for its channels
     row.costUs = way.us;
     row.atLeast = false;
@@ -308,9 +222,10 @@ class Comparison {
 
   const PlanRequest& requestFor(const Algorithm& a) const { return mayNarrow(a) ? r_ : full_; }
 
-  static std::vector<LevelPart> partsFor(const PlanRequest& r, const Algorithm& a, const CostModel& model) {
+  static std::vector<LevelPart> partsFor(const PlanRequest& r, const Shape& shape, const Algorithm& a,
+                                         const CostModel& model) {
     if (a.chooseParts == nullptr) return {};
-    std::vector<LevelPart> parts = a.chooseParts(r.shape, model);
+    std::vector<LevelPart> parts = a.chooseParts(shape, model);
     if (r.wire != WireFormat::Full && a.sumsOnce) replaceDoubling(&parts);
     return parts;
   }

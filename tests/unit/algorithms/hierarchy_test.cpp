@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <iostream>
+#include <map>
 #include <random>
 #include <set>
 
@@ -18,8 +19,23 @@ namespace {
 constexpr Collective kHierarchical[] = {Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter,
                                         Collective::AllToAll, Collective::Broadcast};
 
-std::vector<LevelPart> partsOfCollective(Collective c, bool across) {
+const Algorithm& hierarchical(Collective c) { return *findAlgorithm(c, "hierarchical"); }
+
+/// All that go by levels.
+std::vector<const Algorithm*> levelled() {
+  std::vector<const Algorithm*> all;
+  for (const Collective c : kHierarchical) all.push_back(&hierarchical(c));
+  for (const Algorithm* a : algorithms()) {
+    if (a->name == "leaders") all.push_back(a);
+  }
+  return all;
+}
+
+std::vector<LevelPart> partsOfAlgorithm(const Algorithm& a, bool across) {
   using enum LevelPart;
+  const Collective c = a.collective;
+  if (a.name == "leaders")
+    return !across ? std::vector{Tree} : std::vector{Direct, c == Collective::AllToAll ? Pairwise : Circulant};
   switch (c) {
     case Collective::AllReduce:
       return across ? std::vector{Doubling, Direct, Circulant} : std::vector{Direct, Circulant, Tree};
@@ -29,11 +45,8 @@ std::vector<LevelPart> partsOfCollective(Collective c, bool across) {
   }
 }
 
-const Algorithm& hierarchical(Collective c) { return *findAlgorithm(c, "hierarchical"); }
-
-std::string prove(const Shape& shape, int* proofs) {
+std::string proveLevels(const Algorithm& algorithm, const Shape& shape, int* proofs) {
   ++*proofs;
-  const Algorithm& algorithm = hierarchical(shape.collective);
   const std::string complaint = verify(buildAll(algorithm, shape), {.slots = 1});
   return complaint.empty() ? "" : describe(algorithm, shape) + ": " + complaint;
 }
@@ -120,18 +133,21 @@ TEST_CASE("hierarchical algorithms are right for all ways to go about each level
   int proofs = 0;
   for (const std::vector<int>& counts :
        {std::vector{2, 2, 2}, std::vector{3, 2, 2}, std::vector{2, 3}, std::vector{4, 1, 3}, std::vector{2, 2, 2, 2}}) {
-    for (const Collective collective : kHierarchical) {
-      Shape shape{.collective = collective, .bytes = 1 << 20};
+    for (const Algorithm* algorithm : levelled()) {
+      Shape shape{.collective = algorithm->collective, .bytes = 1 << 20};
       regular(counts, &shape);
-      if (collective == Collective::Broadcast) shape.root = shape.nRanks / 2 + 1;
+      if (shape.collective == Collective::Broadcast) shape.root = shape.nRanks / 2 + 1;
       const Hierarchy h(shape);
-      const auto across = partsOfCollective(collective, true), inside = partsOfCollective(collective, false);
+      const auto across = partsOfAlgorithm(*algorithm, true), inside = partsOfAlgorithm(*algorithm, false);
       (void)cheapestParts(h, across, inside, [&](const std::vector<LevelPart>& parts) {  // for it asks of them all
         shape.parts = parts;
         for (const bool inPlace : {false, true}) {
           shape.inPlace = inPlace;
-          const std::string complaint = prove(shape, &proofs);
-          if (!complaint.empty()) FAIL_CHECK(complaint);
+          for (const size_t messageBytes : {size_t{0}, 3 * shape.bytes, 64 * shape.bytes}) {
+            shape.messageBytes = messageBytes;
+            const std::string complaint = proveLevels(*algorithm, shape, &proofs);
+            if (!complaint.empty()) FAIL_CHECK(complaint);
+          }
         }
         return 0.0;
       });
@@ -146,22 +162,23 @@ TEST_CASE("hierarchical algorithms are right for ragged trees of any depth and u
   CAPTURE(seed);
   Dice dice(seed);
   int proofs = 0;
-  for (const Collective collective : kHierarchical) {
+  for (const Algorithm* algorithm : levelled()) {
     for (int round = 0; round < 160; ++round) {
       const int nRanks = round < 64 ? round + 1 : dice.between(2, 24);
-      Shape shape = ragged(dice, collective, nRanks);
-      if (!hierarchical(collective).supports(shape)) continue;
+      Shape shape = ragged(dice, algorithm->collective, nRanks);
+      if (!algorithm->supports(shape)) continue;
       const Hierarchy h(shape);
       for (size_t step = 0; step < h.steps().size() && dice.between(0, 3) > 0; ++step) {
-        const auto choice = partsOfCollective(collective, step == 0);
-        shape.parts.resize(h.steps().size(), partsOfCollective(collective, false).front());
-        shape.parts[0] = step == 0 ? partsOfCollective(collective, true).front() : shape.parts[0];
+        const auto choice = partsOfAlgorithm(*algorithm, step == 0);
+        shape.parts.resize(h.steps().size(), partsOfAlgorithm(*algorithm, false).front());
+        shape.parts[0] = step == 0 ? partsOfAlgorithm(*algorithm, true).front() : shape.parts[0];
         shape.parts[step] = choice[static_cast<size_t>(dice.between(0, static_cast<int>(choice.size()) - 1))];
       }
-      const std::string complaint = prove(shape, &proofs);
+      shape.messageBytes = static_cast<size_t>(dice.between(0, 3)) * shape.bytes;
+      const std::string complaint = proveLevels(*algorithm, shape, &proofs);
       if (!complaint.empty()) FAIL_CHECK(complaint);
       if (nRanks > 12 || !complaint.empty()) continue;
-      std::vector<Schedule> fused = buildAll(hierarchical(collective), shape);
+      std::vector<Schedule> fused = buildAll(*algorithm, shape);
       CHECK(verify(markDirect(fused)) == "");
       for (Schedule& s : fused) s = fuse(s);
       CHECK(verify(fused) == "");
@@ -203,6 +220,34 @@ TEST_CASE("what crosses a level is what its share is") {
   }
 }
 
+TEST_CASE("leaders alone talk to other groups, and send there what rails would") {
+  Shape shape{.bytes = 8};
+  regular({3, 2, 4}, &shape);  // 3 nodes of 2 sockets of 4 ranks
+  struct Row {
+    Collective collective;
+    size_t toNode, toSocket;  // blocks of a leader to one other
+  };
+  for (const Row& row :
+       {Row{Collective::AllGather, 8, 20}, Row{Collective::ReduceScatter, 8, 4}, Row{Collective::AllToAll, 64, 80}}) {
+    shape.collective = row.collective;
+    shape.messageBytes = size_t{1} << 20;
+    for (const Schedule& s : buildAll(*findAlgorithm(row.collective, "leaders"), shape)) {
+      std::map<int, size_t> blocks;
+      INFO(collectiveKey(row.collective) << " rank " << s.rank);
+      for (const Op& op : s.lanes[0].ops) {
+        for (const int to : op.to) ++blocks[to];
+      }
+      for (const auto& [to, count] : blocks) {
+        const bool node = to / 8 != s.rank / 8, socket = to / 4 != s.rank / 4;
+        if (socket) CHECK((to % 4 == 0 && s.rank % 4 == 0));
+        if (node) CHECK((to % 8 == 0 && s.rank % 8 == 0));
+        if (node) CHECK(count == row.toNode);
+        if (socket && !node && s.rank % 8 == 0) CHECK(count == row.toSocket);
+      }
+    }
+  }
+}
+
 TEST_CASE("nodes talk to each other along rails, wherever their ranks lie") {
   Shape shape{.nRanks = 13, .bytes = size_t{1} << 20};
   shape.nodeOf = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2};
@@ -230,7 +275,7 @@ TEST_CASE("nodes talk to each other along rails, wherever their ranks lie") {
   int proofs = 0;
   for (const Collective collective : kHierarchical) {
     shape.collective = collective;
-    CHECK(prove(shape, &proofs) == "");
+    CHECK(proveLevels(hierarchical(collective), shape, &proofs) == "");
   }
 }
 
@@ -242,7 +287,7 @@ TEST_CASE("blocks of several sizes are named by who sends and who receives them,
   for (int round = 0; round < 60; ++round) {
     Shape shape = ragged(dice, Collective::AllToAll, dice.between(2, 20));
     shape.uneven = true;
-    const Algorithm& algorithm = hierarchical(Collective::AllToAll);
+    const Algorithm& algorithm = *findAlgorithm(Collective::AllToAll, round % 3 == 0 ? "leaders" : "hierarchical");
     if (!algorithm.supports(shape)) continue;
     std::vector<Schedule> all = buildAll(algorithm, shape);
     for (Schedule& s : all) s = round % 2 == 0 ? fuse(s) : fuseForDirect(s);
@@ -268,14 +313,14 @@ TEST_CASE("the cheapest parts are small messages' trees and doubling, and large 
   CHECK(choose(size_t{64} << 20)[0] != LevelPart::Doubling);
   CHECK(choose(size_t{64} << 20)[1] != LevelPart::Tree);
   CHECK(choose(size_t{64} << 20)[2] != LevelPart::Tree);
-  for (const Collective collective : kHierarchical) {  // no choice is dearer than what is done without one
-    shape.collective = collective;
+  for (const Algorithm* algorithm : levelled()) {  // no choice is dearer than what is done without one
+    shape.collective = algorithm->collective;
     for (const size_t bytes : {size_t{8}, size_t{64} << 10, size_t{64} << 20}) {
       shape.bytes = bytes;
       shape.parts.clear();
-      const double before = hierarchical(collective).costUs(shape, cost);
-      shape.parts = hierarchical(collective).chooseParts(shape, cost);
-      CHECK(hierarchical(collective).costUs(shape, cost) <= before);
+      const double before = algorithm->costUs(shape, cost);
+      shape.parts = algorithm->chooseParts(shape, cost);
+      CHECK(algorithm->costUs(shape, cost) <= before);
     }
   }
   shape.parts.clear();

@@ -72,9 +72,10 @@ bool isProduct(int n, int factors) {
   return false;
 }
 
-bool hasLevels(const Shape& s) {
+/// ofSeveral: among groups of which some have several ranks.
+bool hasLevels(const Shape& s, bool ofSeveral) {
   const auto groupsOf = [](const std::vector<int>& level) { return std::set<int>(level.begin(), level.end()).size(); };
-  if (groupsOf(s.nodeOf) > 1) return true;
+  if (groupsOf(s.nodeOf) > 1 && (!ofSeveral || groupsOf(s.nodeOf) < static_cast<size_t>(s.nRanks))) return true;
   return std::any_of(s.inner.begin(), s.inner.end(), [&](const std::vector<int>& level) {
     return groupsOf(level) > 1 && groupsOf(level) < static_cast<size_t>(s.nRanks);
   });
@@ -89,7 +90,10 @@ const std::map<std::string_view, std::function<bool(const Shape&)>> kNeeds = {
     {"a number of ranks that is a product of two above 1", [](const Shape& s) { return isProduct(s.nRanks, 2); }},
     {"a number of ranks that is a product of three above 1", [](const Shape& s) { return isProduct(s.nRanks, 3); }},
     {"blocks that are all of one size", [](const Shape& s) { return !s.uneven; }},
-    {"ranks on several nodes, or in groups of several on one (sockets, caches, devices)", hasLevels},
+    {"ranks on several nodes, or in groups of several on one (sockets, caches, devices)",
+     [](const Shape& s) { return hasLevels(s, false); }},
+    {"several ranks on some node, or in some group on one (sockets, caches, devices)",
+     [](const Shape& s) { return hasLevels(s, true); }},
 };
 
 std::vector<Shape> shapesOf(const Algorithm& a) {

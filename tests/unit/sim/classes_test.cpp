@@ -34,8 +34,9 @@ TEST_CASE("classes of ranks take as long as all ranks", "[thorough]") {
     CAPTURE(nodes, bytes, joined, a->name, collectiveName(a->collective));
     const auto exact = simulate(network, task, {.detail = Detail::Ranks, .mostLoops = 2});
     REQUIRE((exact.ok() || exact.status().message() == ""));
-    const auto classes =
-        simulate(network, task, {.detail = Detail::Classes, .channels = exact->channels, .mostLoops = 2});
+    // Channels that are asked for start apart where there are levels.
+    const int asked = a->hasLevels() && !exact->job.staggered ? 0 : exact->channels;
+    const auto classes = simulate(network, task, {.detail = Detail::Classes, .channels = asked, .mostLoops = 2});
     REQUIRE((classes.ok() || classes.status().message() == ""));
     CHECK(classes->us == Approx(exact->us).epsilon(1e-3));
     CHECK(classes->members <= exact->members);

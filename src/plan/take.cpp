@@ -1,0 +1,99 @@
+#include "src/plan/take.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace tutti {
+namespace {
+
+/// Messages that follow each other, each of which waits for the one before, by the algorithm's formula.
+double roundsOf(const Algorithm& a, Shape shape, const std::vector<LevelPart>& parts) {
+  const LinearCost step{.latencyUs = 1, .bandwidthGBps = 1e12, .waitUs = 0, .workShare = 0};
+  CostModel steps;
+  for (LinearCost* link : {&steps.intra, &steps.inter, &steps.link, &steps.exchange, &steps.oneWay}) *link = step;
+  steps.reduceGBps = steps.copyGBps = 1e12;
+  shape.parts = parts;
+  shape.bytes = 1;
+  return a.costUs(shape, steps);
+}
+
+/// Estimates of ranks that share cores and memory are off by a tenth to two fifths, and the more, the more often ranks
+/// wait for each other: by how their turns on a core fall, and by how far the cores are apart at the moment, which a
+/// hypervisor changes from second to second (perf/results/choices-shared-cores-2core-epyc.txt).  So much cheaper a
+/// choice of more rounds has to be.
+constexpr double kRoundsMustWin = 1.3;
+
+/// Over sockets a look at a rank's messages is a system call, and a wait is a turn of a core.  Of two ranks that
+/// exchange messages at most one waits; in a ring of as many rounds more do (27 us instead of 31 on 4 ranks, 85 instead
+/// of 104 on 8), which estimates do not see.
+constexpr double kExchangesMayCost = 1.1;
+
+bool shareCores(const PlanRequest& r) { return r.links.intra && !r.links.inter && r.links.ranksPerCore > 1; }
+
+bool usable(const Candidate& row) { return row.excluded.empty() && !row.atLeast && std::isfinite(row.costUs); }
+
+/// Candidates within this factor of the cheapest count as equal.  The first in the registry wins.
+constexpr double kAlike = 1.02;
+
+/// The candidate of the fewest rounds among those that cost about as much as best, and the cheapest of as many rounds,
+/// for ranks that share cores and memory.
+const Candidate* fewestRounds(const PlanRequest& r, const std::vector<Candidate>& table, const Candidate* best) {
+  const double mostUs = best->comparedUs() * kRoundsMustWin;
+  double rounds = roundsOf(*best->algorithm, r.shape, best->parts), leastUs = best->comparedUs();
+  const auto eligible = [&](const Candidate& row) { return usable(row) && !row.ready && row.comparedUs() <= mostUs; };
+  for (const Candidate& row : table) {
+    if (!eligible(row)) continue;
+    const double its = roundsOf(*row.algorithm, r.shape, row.parts);
+    if (its < rounds || (its == rounds && row.comparedUs() < leastUs)) rounds = its, leastUs = row.comparedUs();
+  }
+  const auto found = std::ranges::find_if(table, [&](const Candidate& row) {
+    return eligible(row) && row.comparedUs() <= leastUs * kAlike &&
+           roundsOf(*row.algorithm, r.shape, row.parts) <= rounds;
+  });
+  return found == table.end() ? best : &*found;
+}
+
+/// The cheapest candidate that exchanges messages in as many rounds as best and costs about as much, for ranks that
+/// share cores and talk through sockets, and for little data, whose chunks share messages: else bytes matter more.
+const Candidate* exchanging(const PlanRequest& r, const std::vector<Candidate>& table, const Candidate* best) {
+  if (!best->joined || !std::has_single_bit(static_cast<unsigned>(r.shape.nRanks)) || best->algorithm->exchanges ||
+      r.shape.collective == Collective::AllReduce)
+    return best;
+  const double mostUs = best->comparedUs() * kExchangesMayCost;
+  const double rounds = roundsOf(*best->algorithm, r.shape, best->parts);
+  const Candidate* found = best;
+  for (const Candidate& row : table) {
+    if (!usable(row) || !row.joined || !row.algorithm->exchanges || row.comparedUs() > mostUs) continue;
+    const bool cheaper = found == best || row.comparedUs() < found->comparedUs();
+    if (cheaper && roundsOf(*row.algorithm, r.shape, row.parts) <= rounds) found = &row;
+  }
+  return found;
+}
+
+}  // namespace
+
+double mostOfBetter(const PlanRequest& r) {
+  if (!shareCores(r)) return 1;
+  return r.links.intra->systemCalls ? kExchangesMayCost : kRoundsMustWin;
+}
+
+void takeCheapest(const PlanRequest& r, Choice* choice) {
+  const Candidate* best = nullptr;
+  for (const Candidate& row : choice->table) {
+    if (usable(row) && (best == nullptr || row.comparedUs() < best->comparedUs())) best = &row;
+  }
+  if (best == nullptr) return;
+  if (shareCores(r) && !best->ready && !best->tuned)
+    best = (r.links.intra->systemCalls ? exchanging : fewestRounds)(r, choice->table, best);
+  choice->algorithm = best->algorithm;
+  choice->ready = best->ready;
+  choice->protocol = best->protocol;
+  choice->nChannels = best->nChannels;
+  choice->joined = best->joined;
+  choice->costUs = best->costUs;
+  choice->parts = best->parts;
+  choice->wire = !best->ready && mayNarrow(*best->algorithm) ? r.wire : WireFormat::Full;
+}
+
+}  // namespace tutti

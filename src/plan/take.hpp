@@ -1,0 +1,15 @@
+// Which of the candidates that were compared a call takes: the cheapest, or one that is better by what estimates do not
+// see.
+#pragma once
+
+#include "src/plan/planner.hpp"
+
+namespace tutti {
+
+/// How many times the cheapest a choice may cost that is better by what estimates do not see.
+double mostOfBetter(const PlanRequest& request);
+
+/// Takes the cheapest of the table, the first of equals, or a better one; nothing if none is usable.
+void takeCheapest(const PlanRequest& request, Choice* choice);
+
+}  // namespace tutti
