@@ -40,21 +40,27 @@ sim::MessagePrice directPrice(const PlanRequest& r, const Calibration& c, const 
   return price;
 }
 
+/// Whether hosts are parts of one machine that has not a core for each rank.
+bool sharesCores(const PlanRequest& r) { return r.links.nodesShareCores && r.links.ranksPerCore > 1; }
+
 /// Between hosts: work of both ends, and a wire that messages share.
 sim::MessagePrice wirePrice(const PlanRequest& r, const Calibration& c, const LinkProfile& on) {
   const LinearCost link = c.at(on, interProtocol(r, c)).cost;
   sim::MessagePrice price;
-  double workUs = 2 * link.latencyUs * link.workShare;
+  const double nominalUs = 2 * link.latencyUs * link.workShare;
+  double workUs = nominalUs;
   if (!on.workOf.empty()) {
-    // Nothing is on the way there, so what a message takes is work, half of it at each end.
+    // Nothing is on the way there, so what a message takes is work, half of it at each end.  Between parts of one
+    // machine that is all the work: what is taken for granted of links between hosts may be three times as much.
     const LinkCost& here = c.at(on.workOf, Protocol::Slots);
-    workUs = std::max(workUs, here.cost.latencyUs * kSystemCallWorkShare);
+    const double hereUs = here.cost.latencyUs * kSystemCallWorkShare;
+    workUs = sharesCores(r) ? hereUs : std::max(nominalUs, hereUs);
     price.sendUsPerByte = price.receiveUsPerByte =
         perByte(here.near.oneWay > 0 ? here.near.oneWay : here.cost.bandwidthGBps) / 2;
   }
   workUs = std::min(workUs, link.latencyUs * kMostWorkShare);
   price.sendUs = price.receiveUs = workUs / 2;
-  price.latencyUs = link.latencyUs - workUs;
+  price.latencyUs = link.latencyUs - std::max(workUs, std::min(nominalUs, link.latencyUs));
   price.wireUsPerByte = perByte(std::min(link.bandwidthGBps, mostInterGBps(r, c)));
   if (r.wire != WireFormat::Full) {
     const double packing = perByte(c.copyGBps) * kPackingWork;

@@ -31,7 +31,7 @@ inline constexpr double kMostFurtherRanks = 3;
 /// Work inside a host takes so much longer for every further rank of the core, as caches are cold.
 inline constexpr double kColdWork = 0.2;
 /// Work of messages between hosts takes so much longer, as the kernel's tables are cold, too.
-inline constexpr double kColdWireWork = 0.7;
+inline constexpr double kColdWireWork = 0.9;
 /// A look for a message between hosts that has not come takes this part of receiving one.
 inline constexpr double kColdLook = 0.5;
 /// The part of a message's latency that is work where all of it but the wake-up is system calls.

@@ -270,6 +270,7 @@ TEST_CASE("ranks of hosts that are parts of one machine share all of its cores")
 TEST_CASE("hosts that share cores pay more for every message with every rank, and no more for the wire") {
   Calibration slowWire = figures();
   slowWire.at(kTcpRemote, Protocol::Slots).cost.bandwidthGBps = 0.115;
+  slowWire.at(kTcpLocal, Protocol::Slots).cost.latencyUs = 12;
   PlanRequest r = request(Collective::AllGather, 4, 2, 8);
   const auto us = [&](double ranksPerCore) {
     r.links.ranksPerCore = ranksPerCore;
@@ -283,6 +284,11 @@ TEST_CASE("hosts that share cores pay more for every message with every rank, an
   CHECK(us(4) > 3 * us(2));  // twice the ranks, and each of them slower
   r.shape.bytes = size_t{4} << 20;
   CHECK(us(4) < 1.1 * us(1));
+  // Work is what this machine's messages take, not what is taken for granted of links between hosts.
+  r.shape.bytes = 8;
+  const double slowMachine = us(4);
+  slowWire.at(kTcpLocal, Protocol::Slots).cost.latencyUs = 4;
+  CHECK(us(4) < slowMachine / 2);
 }
 
 TEST_CASE("what goes to several ranks is copied in once") {
