@@ -138,11 +138,6 @@ void multiplyWork(double times, sim::MessagePrice* price) {
   if (price->furtherUsPerByte) *price->furtherUsPerByte *= times;
 }
 
-/// Receiving a message takes so much on the dearest level.
-double mostReceiveUs(const sim::Prices& prices) {
-  return std::ranges::max_element(prices.copied, {}, &sim::MessagePrice::receiveUs)->receiveUs;
-}
-
 }  // namespace
 
 sim::Levels levelsOf(const PlanRequest& r) {
@@ -187,7 +182,11 @@ sim::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protoc
     prices.nodesShareCores = r.links.nodesShareCores;
     const double together = prices.nodesShareCores ? r.shape.nRanks : ranksOfNode(r.shape);
     prices.cores = std::max(1, static_cast<int>(std::lround(together / r.links.ranksPerCore)));
-    prices.turnUs = prices.passUs = handOverUs(c) + (prices.nodesShareCores ? kColdLook * mostReceiveUs(prices) : 0);
+    prices.turnUs = prices.passUs = handOverUs(c);
+    if (prices.nodesShareCores) {
+      sim::MessagePrice& outermost = prices.copied[r.levels != nullptr ? r.levels->size() - 1 : 1];
+      outermost.lookUs = kColdLook * outermost.receiveUs;
+    }
   }
   return prices;
 }

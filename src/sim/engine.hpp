@@ -163,6 +163,7 @@ class Engine {
     double readAt = 0;      // when the last of those that are read was
     double clock = 0;       // when it was done with what it has done
     int64_t waitsFor = -1;  // FIFO that a step was not ready for
+    int32_t waitEdge = -1;  // whose it is; -1: it is ready, or waits for no message
     int32_t lastRecord = -1;
     bool launched = false;  // has paid for the call
   };
@@ -201,6 +202,7 @@ class Engine {
 
   /// When the messages of the lane's next step are there; kNever if one has not been sent, or nothing is left to do.
   double readyAt(Lane& lane) {
+    lane.waitEdge = -1;
     if (lane.loop == loops_) return kNever;
     if (mustLaunch(lane) || lane.program->steps.empty()) return 0;
     const Step& step = lane.program->steps[lane.step];
@@ -217,6 +219,7 @@ class Engine {
       }
       if (wanted > 0) {
         lane.waitsFor = &from - fifos_.data();
+        lane.waitEdge = lane.firstEdge + peer.edge;
         return kNever;
       }
     }
@@ -239,6 +242,17 @@ class Engine {
     return -1;
   }
 
+  /// How long a look of a member that has to wait takes the core.
+  double lookUs(int32_t member) const {
+    const auto m = static_cast<size_t>(member);
+    const int32_t edge = lanes_[m * nLanes_ + lastLane_[m]].waitEdge;
+    if constexpr (Wires::kAhead) {
+      return 0;
+    } else {
+      return edge < 0 ? 0 : wires_.lookUs(load_.edges[m][static_cast<size_t>(edge)]);
+    }
+  }
+
   /// One step of the member that has the core, or of the next that can go on.
   void turn(int32_t id) {
     Core& core = cores_[static_cast<size_t>(id)];
@@ -248,12 +262,15 @@ class Engine {
     double now = core.clock;
     if (core.idle && core.members.size() > 1) {
       now += prices_.turnUs + static_cast<double>(core.members.size() - 2) * prices_.passUs;
+      for (size_t i = 1; i < core.members.size(); ++i) now += lookUs(core.members[i]);
     }
     size_t index = core.current;
     for (size_t i = 0; i < core.members.size(); ++i, index = index + 1 < core.members.size() ? index + 1 : 0) {
-      if (i > 0 && !core.idle) now += i == 1 ? prices_.turnUs : prices_.passUs;
       const int32_t lane = laneReady(core.members[index], now, &soonest);
-      if (lane < 0) continue;
+      if (lane < 0) {
+        if (!core.idle) now += (i == 0 ? prices_.turnUs : prices_.passUs) + lookUs(core.members[index]);
+        continue;
+      }
       core.current = index;
       core.idle = false;
       const double before = core.clock;

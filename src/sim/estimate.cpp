@@ -80,6 +80,8 @@ class WiresInTurn {
     return priceOf(prices_, m->direct, here, m->edge->level);
   }
 
+  double lookUs(const Edge& edge) const { return prices_.copied[edge.level].lookUs; }
+
   void send(Engine& engine, int32_t id, double begin, double ready) {
     Engine::Message& m = engine.message(id);
     const MessagePrice& price = *m.price;

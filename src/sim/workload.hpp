@@ -31,6 +31,7 @@ struct MessagePrice {
   double gatherUsPerByte = 0;
   double wireUsPerByte = 0;       // of wires that are taken in turn, at both ends; 0: there are none
   double onceFromBytes = kNever;  // messages of a step to several ranks are copied in once, if they are as large
+  double lookUs = 0;  // until a core has gone past a rank that waits for such a message, beside RankPrices::passUs
   /// More work of a receiver on another core than the sender, for what the sender has just written (freshPart()).
   double freshUsPerByte = 0;
 };

@@ -291,6 +291,21 @@ TEST_CASE("hosts that share cores pay more for every message with every rank, an
   CHECK(us(4) < slowMachine / 2);
 }
 
+TEST_CASE("looks for messages of other hosts take the core, those for messages of this host do not") {
+  // Leaders alone wait for other hosts; by rails all do.
+  PlanRequest r = request(Collective::AllGather, 4, 4, 8);
+  r.joinBytes = 4096;
+  r.links.ranksPerCore = 8;
+  const auto prices = [&](bool share) {
+    r.links.nodesShareCores = share;
+    return pricesOf(r, figures(), Protocol::Slots);
+  };
+  CHECK(prices(true).copied[1].lookUs > 0);
+  CHECK(prices(true).copied[0].lookUs == 0);
+  CHECK(prices(false).copied[1].lookUs == 0);
+  CHECK(prices(true).turnUs == prices(false).turnUs);
+}
+
 TEST_CASE("what goes to several ranks is copied in once") {
   PlanRequest r = request(Collective::Broadcast, 1, 8, 64 * 1024);
   r.links.ranksPerCore = 8;  // all work adds up: a copy in and seven out, or seven of each

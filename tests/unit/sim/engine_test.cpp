@@ -77,6 +77,26 @@ TEST_CASE("both models of wires say the same where nobody shares any") {
   }
 }
 
+TEST_CASE("a core that goes past a rank pays for what that looks for") {
+  // All of a ring's ranks on one core: while none can go on, all look for their message in turn.
+  const auto ringUs = [](double lookUs) {
+    Shape shape{.collective = Collective::AllGather, .nRanks = 4, .bytes = 8};
+    auto roles = sim::allRoles(ProgramSource{
+        .name = "ring", .build = findAlgorithm(Collective::AllGather, "ring")->build, .shape = shape, .options = {}});
+    REQUIRE(roles.ok());
+    Prices prices;
+    prices.cores = 1;
+    prices.turnUs = prices.passUs = 1;
+    prices.copied[0] = prices.here[0] = {.sendUs = kSendUs, .latencyUs = kLatencyUs, .receiveUs = kReceiveUs};
+    prices.copied[0].lookUs = lookUs;
+    const auto estimated = estimate(bind(std::move(*roles), {}), prices, 8, 1);
+    REQUIRE(estimated.ok());
+    return estimated->firstUs;
+  };
+  CHECK(ringUs(20) > ringUs(0) + 20);
+  CHECK(ringUs(40) > ringUs(20) + 20);
+}
+
 TEST_CASE("programs that wait for each other are an error that says who waits for whom") {
   const auto estimated = estimate(bind(deadlock(), {}), {}, 8, 3);
   REQUIRE_FALSE(estimated.ok());
