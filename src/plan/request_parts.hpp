@@ -27,7 +27,7 @@ inline constexpr double kColdReadUs = 0.3, kColdReadUsPerByte = 2.5e-5;
 inline constexpr double kMostFurtherRanks = 3;
 /// Prices where ranks of several hosts share cores, as containers of one machine do.  Fitted to all ways of four
 /// collectives, 8 bytes to 512 KiB, among 4 containers of 2 ranks on 2 cores of that Skylake Xeon, over wires of 1 and
-/// 10 Gbit/s; on an EPYC, whose messages take 0.4 of the time, 8 bytes and 8 KiB are expected within 0.7 to 1.4 of what
+/// 10 Gbit/s; on an EPYC, whose messages take 0.4 of the time, 8 bytes and 8 KiB are expected at 0.5 to 1.2 of what
 /// they take (perf/results/hosts-2core-epyc.txt).  Ranks that have a core each add nothing.
 /// Work inside a host takes so much longer for every further rank of the core, as caches are cold.
 inline constexpr double kColdWork = 0.2;

@@ -19,6 +19,7 @@
 //   send(engine, id, begin, ready)    the sender has begun to work for it at `begin`, and has done so at `ready`
 //   happen(engine, what, version, at) an event of its own (Engine::at)
 //   settle(engine, now)               nothing else happens at `now`
+//   lookUs(edge)                      MessagePrice::lookUs of messages that come by it (not with kAhead)
 // and tells the engine of messages by enqueue() and arrive(), with kAhead not in send().
 #pragma once
 
@@ -31,6 +32,7 @@
 #include <vector>
 
 #include "src/base/status.hpp"
+#include "src/sim/engine_state.hpp"
 #include "src/sim/workload.hpp"
 
 namespace tutti::sim {
@@ -153,32 +155,9 @@ class Engine {
   }
 
  private:
-  struct Lane {
-    const LaneProgram* program = nullptr;
-    int32_t member = 0, firstEdge = 0;
-    int32_t ofChannel = 0;  // which of its channel's
-    int32_t loop = 0;
-    uint32_t step = 0;
-    int32_t unread = 0;     // messages that receivers have to read where they lie
-    double readAt = 0;      // when the last of those that are read was
-    double clock = 0;       // when it was done with what it has done
-    int64_t waitsFor = -1;  // FIFO that a step was not ready for
-    int32_t waitEdge = -1;  // whose it is; -1: it is ready, or waits for no message
-    int32_t lastRecord = -1;
-    bool launched = false;  // has paid for the call
-  };
-  struct Core {
-    std::vector<int32_t> members;
-    size_t current = 0;
-    double clock = 0, busyUs = 0, queuedAt = kNever;
-    bool idle = false;
-  };
-  struct Event {
-    double at;
-    int32_t what;  // core whose turn it is; -1 - w: event w of the wires
-    uint32_t version;
-    bool operator>(const Event& o) const { return at > o.at || (at == o.at && what > o.what); }
-  };
+  using Lane = LaneState;
+  using Core = CoreState;
+  using Event = Happening;
 
   size_t fifoOf(int32_t member, int32_t edge, int32_t ofChannel) const {
     return fifoBase_[static_cast<size_t>(member)] + static_cast<size_t>(edge * lanesOfChannel_ + ofChannel);
