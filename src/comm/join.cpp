@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <set>
 
 #include "src/base/caught.hpp"
 #include "src/base/config.hpp"
@@ -17,6 +16,7 @@
 #include "src/comm/host_links.hpp"
 #include "src/comm/launch.hpp"
 #include "src/comm/result_checks.hpp"
+#include "src/comm/slices.hpp"
 #include "transport/table.hpp"
 
 namespace tutti {
@@ -62,24 +62,6 @@ Result<std::string> commonSettings(const CommSettings& settings) {
   return text + cat("transports=", settings.transports, " reproducible=", settings.reproducible,
                     " wire=", wireFormatName(settings.wire), " nChannels=", settings.nChannels,
                     " minChannels=", settings.minChannels, " maxChannels=", settings.maxChannels);
-}
-
-// Over sockets every slice is a call on both sides and a wait, so larger ones pay until the slices of all ranks no
-// longer share the cache; that comes at once where ranks share cores.  A function of what all ranks know alike.
-constexpr size_t kSocketSliceBytes = 256 << 10;
-Result<size_t> chooseSliceBytes(const std::vector<PeerDescriptor>& descriptors, const CommSettings& settings) {
-  TUTTI_ASSIGN(const int64_t slotBytes, configInteger("TUTTI_SLOT_BYTES"));
-  const auto slots = static_cast<size_t>(slotBytes) / kCacheLineBytes * kCacheLineBytes;
-  if (configIsSet("TUTTI_SLOT_BYTES")) return slots;
-  const bool sharedMemory = std::ranges::any_of(settings.table, [&](const TransportEntry* entry) {
-    return entry->sharesMemory() && isAllowed(*entry, settings);
-  });
-  std::set<uint64_t> hosts;
-  for (const PeerDescriptor& descriptor : descriptors) {
-    if (oversubscribed(descriptors, descriptor.kernel)) return slots;
-    if (!hosts.insert(descriptor.info.hostId).second && sharedMemory) return slots;
-  }
-  return kSocketSliceBytes;
 }
 
 }  // namespace
@@ -339,6 +321,7 @@ Status Joining::setUpMachine(const std::vector<std::string>& reports) {
     layout_.sliceBytes = deviceSliceBytes(costs, comm_.nRanks(), slots_);
   }
   layout_.selfSliceBytes = layout_.sliceBytes;
+  layout_.socketCopyBytes = socketCopyBytes(layout_.sliceBytes);
   layout_.pullBytes = std::clamp(kPullBytes, layout_.sliceBytes, layout_.sliceBytes * slots_);
   if (rank() != 0) return {};
   TUTTI_INFO("topology", "the ranks are in ", describeLevels(layout_.machine));

@@ -1,0 +1,19 @@
+// The largest messages of a communicator: functions of what all ranks know alike.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "src/base/status.hpp"
+#include "src/comm/peer_descriptor.hpp"
+#include "src/comm/settings.hpp"
+
+namespace tutti {
+
+/// On any link, bytes.  Errors: those of TUTTI_SLOT_BYTES.
+Result<size_t> chooseSliceBytes(const std::vector<PeerDescriptor>& descriptors, const CommSettings& settings);
+
+/// Of what is only copied, where all links are sockets of one host; sliceBytes: on any link.
+size_t socketCopyBytes(size_t sliceBytes);
+
+}  // namespace tutti
