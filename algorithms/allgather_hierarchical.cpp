@@ -16,13 +16,7 @@ constexpr LevelPart kParts[] = {LevelPart::Direct, LevelPart::Circulant};
 
 Schedule build(const Shape& shape) {
   const Hierarchy h(shape);
-  const std::vector<LevelPart> chosen = directParts(shape, h);
-  ScheduleBuilder b(shape);
-  Blocks blocks = Blocks::ofAllGather(b, shape);
-  RailWalk walk{h, chosen, shape.rank, b, blocks};
-  walk.allGather(everyone(shape).ranks, partPerPosition(shape.nRanks), h.depth());
-  blocks.settle(shape.rank);
-  return b.finish();
+  return walkLevels(shape, h, directParts(shape, h), Blocks::ofAllGather, &RailWalk::allGather);
 }
 
 double partsUs(const Shape& s, const CostModel& cost, const Hierarchy& h, const std::vector<LevelPart>& chosen) {

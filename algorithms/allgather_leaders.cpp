@@ -1,10 +1,10 @@
-// Allgather by leaders over any number of levels: the blocks of a group go up a binomial tree to its first member;
-// those
-//   leaders do the same with a level less; then all other blocks come down.
+// Allgather by leaders over any number of levels: the blocks of a group go up a binomial tree to its first member,
+//   the leader; leaders do the same with a level less; then all other blocks come down.
 //   steps ceil(log2 g) up and down per level, across m groups 1 (direct) or ceil(log2 m) (circulant); with g ranks on
 //   each of m nodes a leader sends (m-1) g * B between nodes, as all ranks of its node do by rails, in 1/g of the
 //   messages, and up to ceil(log2 g) m g * B inside.
-//   Limits: needs groups of several ranks, nodes or in one; v forms too.  For small blocks, and ranks that share cores.
+//   Limits: needs several ranks in some group, nodes or in one; v forms too.  For small blocks, and ranks that share
+//   cores.
 //   Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize collective operation performance",
 //   IPDPS 2000.
 #include "algorithms/algorithm.hpp"
@@ -14,18 +14,9 @@
 namespace tutti::allgather_leaders {
 namespace {
 
-constexpr LevelPart kAcross[] = {LevelPart::Direct, LevelPart::Circulant};
-constexpr LevelPart kInside[] = {LevelPart::Tree};
-
 Schedule build(const Shape& shape) {
   const Hierarchy h(shape);
-  const std::vector<LevelPart> chosen = leaderParts(shape, h);
-  ScheduleBuilder b(shape);
-  Blocks blocks = Blocks::ofAllGather(b, shape);
-  LeaderWalk walk{h, chosen, shape.rank, b, blocks};
-  walk.allGather(everyone(shape).ranks, partPerPosition(shape.nRanks), h.depth());
-  blocks.settle(shape.rank);
-  return b.finish();
+  return walkLevels(shape, h, leaderParts(shape, h), Blocks::ofAllGather, &LeaderWalk::allGather);
 }
 
 double partsUs(const Shape& s, const CostModel& cost, const Hierarchy& h, const std::vector<LevelPart>& chosen) {
@@ -44,7 +35,7 @@ extern constinit const Algorithm kAllGatherLeaders = {
     .build = build,
     .joins = true,
     .mustJoin = true,
-    .chooseParts = chooseLevelParts<partsUs, kAcross, kInside>,
+    .chooseParts = chooseLevelParts<partsUs, kLeadersAcross, kLeadersInside>,
 };
 
 }  // namespace tutti::allgather_leaders

@@ -2,10 +2,10 @@
 //   member, and those for each other to each other; the leaders exchange what their groups have for each other, with a
 //   level less; then they hand out what has come.
 //   steps 2 per level inside, across m groups 1 (direct) or m-1 (pairwise); with g ranks on each of m nodes a leader
-//   sends (m-1) g^2 * B between nodes, as all ranks of its node do without leaders, to m-1 others and nobody else sends
-//   there; inside (m-1) g * B go to the leader from each rank, and to each from it.
+//   sends (m-1) g^2 * B between nodes to m-1 others, as much as all ranks of its node do without leaders; inside each
+//   rank sends it (m-1) g * B, and gets as much from it.
 //   Groups may differ in size.
-//   Limits: needs groups of several ranks, nodes or in one; v forms too, for which all ranks have to know all sizes.
+//   Limits: needs several ranks in some group, nodes or in one; v forms too: all ranks have to know all sizes.
 //   For small blocks, and ranks that share cores.
 #include <cmath>
 
@@ -18,7 +18,6 @@ namespace tutti::alltoall_leaders {
 namespace {
 
 constexpr LevelPart kAcross[] = {LevelPart::Direct, LevelPart::Pairwise};
-constexpr LevelPart kInside[] = {LevelPart::Tree};
 
 class Walk {
  public:
@@ -75,14 +74,14 @@ double partsUs(const Shape& s, const CostModel& cost, const Hierarchy& h, const 
   for (size_t step = h.steps().size(); step-- > 1;) {
     const LinearCost& link = h.steps()[step].link(cost);
     const double g = h.steps()[step].largest;
-    const double blocks = carried * s.nRanks;  // of a member for all others, by far the most of which the leader gets
+    const double blocks = carried * s.nRanks;  // of a member for all others: most of them go to the leader
     const double each = serialUs(link, std::ceil(blocks / perMessage), blocks * bytes);
     us += 2 * (g - 1) * each;
     workUs += busy * 2 * (g - 1) / g * each;
     carried *= g;
     busy /= g;
   }
-  // From a leader to another go the blocks of all pairs of their groups.
+  // A leader sends another one the blocks of all pairs of their groups.
   const Hierarchy::Step& outermost = h.steps().front();
   const LinearCost& link = outermost.link(cost);
   const double across = exchangeUs(chosen[0], link, outermost.largest, carried * carried, bytes, perMessage);
@@ -104,7 +103,7 @@ extern constinit const Algorithm kAllToAllLeaders = {
     .forwards = true,
     .joins = true,
     .mustJoin = true,
-    .chooseParts = chooseLevelParts<partsUs, kAcross, kInside>,
+    .chooseParts = chooseLevelParts<partsUs, kAcross, kLeadersInside>,
 };
 
 }  // namespace tutti::alltoall_leaders

@@ -76,8 +76,8 @@ inline double rootedBinomialUs(const Shape& s, const CostModel& cost) {
   return elapsedUs(cost, rounds * cost.link.latencyUs + burstUs(cost.link, blocks, blocks * bytes), work);
 }
 
-/// Blocks of sizes that the planner does not know may be small ones, for which passing them on is only more to wait
-/// for: so that has to be far ahead to be chosen.
+/// Blocks of sizes that the planner does not know may be small, and passing those on is only more to wait for: an
+/// algorithm that does so has to be this far ahead to be chosen.
 inline constexpr double kUnevenMargin = 2;
 /// Before, every rank tells all others its counts, 16 bytes for each rank.
 inline double countsUs(const Shape& s, const LinearCost& link) {

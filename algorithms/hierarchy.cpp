@@ -37,6 +37,9 @@ Hierarchy::Step stepBetween(const std::vector<int>& coarse, const std::vector<in
   return {*std::min_element(parts.begin(), parts.end()), *std::max_element(parts.begin(), parts.end()), false};
 }
 
+/// Rounds in which everyone waits for one and is waited for by another take so much longer: they pass on who is late.
+constexpr double kLateness = 1.05;
+
 }  // namespace
 
 int Grouping::smallest() const {
@@ -156,9 +159,6 @@ void allGatherBy(LevelPart part, Blocks& blocks, const Group& group, const Parts
     directAllGather(blocks, group, parts, complete);
   }
 }
-
-/// Rounds in which everyone waits for one and is waited for by another pass on who is late: so much longer they take.
-static constexpr double kLateness = 1.05;
 
 double exchangeUs(LevelPart part, const LinearCost& link, int n, double blocks, double bytes, double perMessage) {
   if (n < 2) return 0;

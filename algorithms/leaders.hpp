@@ -1,8 +1,8 @@
 // Allgather and reduce-scatter by leaders: the first member of each group carries everything for all of it.
 //
 // What a group has goes up a binomial tree to its leader; the leaders do the same with a level less, at the end across
-// the outermost groups; what comes from elsewhere goes down again.  So few messages cross levels, which are as large as
-// all blocks of a group: for blocks that are small, where messages cost more than bytes.
+// the outermost groups; what comes from elsewhere goes down again.  Few messages cross levels that way, each with all
+// blocks of a group: for small blocks, where messages cost more than bytes.
 #pragma once
 
 #include "algorithms/rails.hpp"
@@ -23,21 +23,19 @@ struct Leaders {
 Leaders leadersOf(const Grouping& grouping, const std::vector<int>& members, const Parts& parts);
 
 /// As RailWalk; chosen[0] is the way across the outermost groups.
-struct LeaderWalk {
-  const Hierarchy& hierarchy;
-  const std::vector<LevelPart>& chosen;
-  int rank;
-  ScheduleBuilder& builder;
-  Blocks& blocks;
-
+struct LeaderWalk : LevelWalk {
   void reduceScatter(const std::vector<int>& members, const Parts& parts, int levels);
   void allGather(const std::vector<int>& members, const Parts& parts, int levels);
 };
 
-/// What either costs for blocks of shape.bytes, one per rank; reduced: bytes that a rank reduces.
+/// The parts that algorithms by leaders know.
+inline constexpr LevelPart kLeadersInside[] = {LevelPart::Tree};
+inline constexpr LevelPart kLeadersAcross[] = {LevelPart::Direct, LevelPart::Circulant};
+
+/// What either costs for blocks of shape.bytes, one per rank.
 struct LeadersCost {
-  double criticalUs = 0, workUs = 0;  // of the leaders, and on average of all ranks; without reductions
-  double mostReduced = 0, meanReduced = 0;
+  double criticalUs = 0, workUs = 0;        // of the leaders, and on average of all ranks; without reductions
+  double mostReduced = 0, meanReduced = 0;  // bytes that a leader reduces, and on average all ranks
 };
 LeadersCost leadersCost(const Shape& shape, const Hierarchy& hierarchy, const std::vector<LevelPart>& chosen,
                         const CostModel& cost);

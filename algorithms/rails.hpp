@@ -34,17 +34,33 @@ Parts carriedParts(const Neighbourhood& near, const Parts& parts);
 /// The blocks of a rail's members: nothing for those who only carry.
 Parts railParts(const Neighbourhood& near, const Neighbourhood::Rail& rail, const Parts& parts);
 
-/// parts[p] belong to members[p], as in phases.hpp; chosen[step] as in Hierarchy::steps().
-struct RailWalk {
+/// Of a rank that goes through the levels; chosen[step] as in Hierarchy::steps().
+struct LevelWalk {
   const Hierarchy& hierarchy;
   const std::vector<LevelPart>& chosen;
   int rank;
   ScheduleBuilder& builder;
   Blocks& blocks;
+};
 
+/// parts[p] belong to members[p], as in phases.hpp.
+struct RailWalk : LevelWalk {
   void reduceScatter(const std::vector<int>& members, const Parts& parts, int levels);
   void allGather(const std::vector<int>& members, const Parts& parts, int levels);
 };
+
+/// The schedule of an AllGather or a ReduceScatter: blocksOf and `all` are those of the collective.
+template <class Walk>
+Schedule walkLevels(const Shape& shape, const Hierarchy& hierarchy, const std::vector<LevelPart>& chosen,
+                    Blocks (*blocksOf)(ScheduleBuilder&, const Shape&),
+                    void (Walk::*all)(const std::vector<int>&, const Parts&, int)) {
+  ScheduleBuilder b(shape);
+  Blocks blocks = blocksOf(b, shape);
+  Walk walk{{hierarchy, chosen, shape.rank, b, blocks}};
+  (walk.*all)(everyone(shape).ranks, partPerPosition(shape.nRanks), hierarchy.depth());
+  blocks.settle(shape.rank);
+  return b.finish();
+}
 
 /// What one of the two costs, without reductions, for blocks of shape.bytes, one per rank; reduced: bytes that the
 /// busiest rank reduces.

@@ -16,13 +16,7 @@ constexpr LevelPart kParts[] = {LevelPart::Direct, LevelPart::Circulant};
 
 Schedule build(const Shape& shape) {
   const Hierarchy h(shape);
-  const std::vector<LevelPart> chosen = directParts(shape, h);
-  ScheduleBuilder b(shape);
-  Blocks blocks = Blocks::ofReduceScatter(b, shape);
-  RailWalk walk{h, chosen, shape.rank, b, blocks};
-  walk.reduceScatter(everyone(shape).ranks, partPerPosition(shape.nRanks), h.depth());
-  blocks.settle(shape.rank);
-  return b.finish();
+  return walkLevels(shape, h, directParts(shape, h), Blocks::ofReduceScatter, &RailWalk::reduceScatter);
 }
 
 double partsUs(const Shape& s, const CostModel& cost, const Hierarchy& h, const std::vector<LevelPart>& chosen) {

@@ -2,8 +2,9 @@
 //   member what they have for everyone else; those leaders do the same with a level less; what they get for members of
 //   the group goes down the tree, where it is added.
 //   steps and bytes those of allgather_leaders.cpp, mirrored: up to ceil(log2 g) m g * B inside, and (m-1) g * B
-//   between nodes by each leader. Limits: needs groups of several ranks, nodes or in one; v forms too.  For small
-//   blocks, and ranks that share cores.
+//   between nodes by each leader.
+//   Limits: needs several ranks in some group, nodes or in one; v forms too.  For small blocks, and ranks that share
+//   cores.
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
 #include "algorithms/leaders.hpp"
@@ -11,18 +12,9 @@
 namespace tutti::reduce_scatter_leaders {
 namespace {
 
-constexpr LevelPart kAcross[] = {LevelPart::Direct, LevelPart::Circulant};
-constexpr LevelPart kInside[] = {LevelPart::Tree};
-
 Schedule build(const Shape& shape) {
   const Hierarchy h(shape);
-  const std::vector<LevelPart> chosen = leaderParts(shape, h);
-  ScheduleBuilder b(shape);
-  Blocks blocks = Blocks::ofReduceScatter(b, shape);
-  LeaderWalk walk{h, chosen, shape.rank, b, blocks};
-  walk.reduceScatter(everyone(shape).ranks, partPerPosition(shape.nRanks), h.depth());
-  blocks.settle(shape.rank);
-  return b.finish();
+  return walkLevels(shape, h, leaderParts(shape, h), Blocks::ofReduceScatter, &LeaderWalk::reduceScatter);
 }
 
 double partsUs(const Shape& s, const CostModel& cost, const Hierarchy& h, const std::vector<LevelPart>& chosen) {
@@ -42,7 +34,7 @@ extern constinit const Algorithm kReduceScatterLeaders = {
     .build = build,
     .joins = true,
     .mustJoin = true,
-    .chooseParts = chooseLevelParts<partsUs, kAcross, kInside>,
+    .chooseParts = chooseLevelParts<partsUs, kLeadersAcross, kLeadersInside>,
 };
 
 }  // namespace tutti::reduce_scatter_leaders

@@ -40,9 +40,6 @@ sim::MessagePrice directPrice(const PlanRequest& r, const Calibration& c, const 
   return price;
 }
 
-/// Whether hosts are parts of one machine that has not a core for each rank.
-bool sharesCores(const PlanRequest& r) { return r.links.nodesShareCores && r.links.ranksPerCore > 1; }
-
 /// Between hosts: work of both ends, and a wire that messages share.
 sim::MessagePrice wirePrice(const PlanRequest& r, const Calibration& c, const LinkProfile& on) {
   const LinearCost link = c.at(on, interProtocol(r, c)).cost;
@@ -54,7 +51,7 @@ sim::MessagePrice wirePrice(const PlanRequest& r, const Calibration& c, const Li
     // machine that is all the work: what is taken for granted of links between hosts may be three times as much.
     const LinkCost& here = c.at(on.workOf, Protocol::Slots);
     const double hereUs = here.cost.latencyUs * kSystemCallWorkShare;
-    workUs = sharesCores(r) ? hereUs : std::max(nominalUs, hereUs);
+    workUs = hostsShareCores(r) ? hereUs : std::max(nominalUs, hereUs);
     price.sendUsPerByte = price.receiveUsPerByte =
         perByte(here.near.oneWay > 0 ? here.near.oneWay : here.cost.bandwidthGBps) / 2;
   }

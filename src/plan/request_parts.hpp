@@ -44,6 +44,11 @@ inline constexpr double kPackingWork = 1;
 /// The part of a message between hosts that is work of its ends at most.
 inline constexpr double kMostWorkShare = 0.8;
 
+/// Whether hosts are parts of one machine that has not a core for each rank.
+inline bool hostsShareCores(const PlanRequest& r) {
+  return r.links.inter && r.links.nodesShareCores && r.links.ranksPerCore > 1;
+}
+
 /// The largest message of any algorithm: ops move chunks, and no chunk is larger than the shape's vector or block.
 double messageBytes(const PlanRequest& r);
 /// Bytes that the call is about, all blocks together.

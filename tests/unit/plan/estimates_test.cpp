@@ -306,6 +306,36 @@ TEST_CASE("looks for messages of other hosts take the core, those for messages o
   CHECK(prices(true).turnUs == prices(false).turnUs);
 }
 
+TEST_CASE("where hosts share cores, leaders win that cost about as much, as long as their messages are whole") {
+  Calibration slowWire = figures();
+  slowWire.at(kTcpRemote, Protocol::Slots).cost.bandwidthGBps = 0.115;
+  const auto nameOf = [&](Collective collective, size_t bytes, bool share) {
+    PlanRequest r = request(collective, 4, 2, bytes);
+    r.joinBytes = 128 << 10;
+    r.links.ranksPerCore = 4;
+    r.links.nodesShareCores = share;
+    r.wholeTable = true;
+    const Result<Choice> choice = plan(r, slowWire);
+    REQUIRE(choice.ok());
+    double best = HUGE_VAL, leaders = HUGE_VAL;
+    for (const Candidate& row : choice->table) {
+      if (!row.excluded.empty()) continue;
+      best = std::min(best, row.comparedUs());
+      if (row.name() == "leaders") leaders = std::min(leaders, row.comparedUs());
+    }
+    const size_t message = collective == Collective::AllToAll ? 4 * bytes : 2 * bytes;
+    const bool take = share && message <= r.joinBytes && leaders <= 1.15 * best;
+    INFO(collectiveName(collective) << " " << bytes << " leaders " << leaders << " best " << best);
+    CHECK((choice->name() == "leaders") == (take || leaders <= best));
+    return std::string(choice->name());
+  };
+  for (const Collective c : {Collective::AllGather, Collective::ReduceScatter, Collective::AllToAll}) {
+    CHECK(nameOf(c, 1024, true) == "leaders");
+    for (const size_t bytes : {size_t{8} << 10, size_t{64} << 10, size_t{1} << 20}) nameOf(c, bytes, true);
+    nameOf(c, 8 << 10, false);
+  }
+}
+
 TEST_CASE("what goes to several ranks is copied in once") {
   PlanRequest r = request(Collective::Broadcast, 1, 8, 64 * 1024);
   r.links.ranksPerCore = 8;  // all work adds up: a copy in and seven out, or seven of each
