@@ -103,8 +103,8 @@ std::string phaseName(const char* what, const Hierarchy& hierarchy, int step);
 /// Reduce-scatter, or its mirror image, by one part (Direct or Circulant).
 void reduceScatterBy(LevelPart part, Blocks& blocks, const Group& group, const Parts& parts);
 void allGatherBy(LevelPart part, Blocks& blocks, const Group& group, const Parts& parts, int complete = -1);
-/// What that costs where everyone has `blocks` blocks of `bytes` each, of a group of n, and a message has up to
-/// `perMessage` of them; without reductions.
+/// The cost of that, without reductions.  Each of n members has `blocks` blocks of `bytes`; a message holds up to
+/// `perMessage` blocks.
 double exchangeUs(LevelPart part, const LinearCost& link, int n, double blocks, double bytes, double perMessage);
 
 /// The tree over a group with root at position `root`, in rank numbers; this rank's place in it.

@@ -44,7 +44,22 @@ class LeaderTree {
   TreeNode node_;
 };
 
-double messagesOf(double blocks, double perMessage) { return std::ceil(blocks / perMessage); }
+using BlocksOf = std::vector<int> (LeaderTree::*)(int) const;
+
+/// A member takes what its children have for it, and gives its parent the same.  The leader gives nothing.
+void fromChildren(Blocks& blocks, const LeaderTree& tree, BlocksOf of, Arrival arrival) {
+  for (size_t i = tree.children().size(); i-- > 0;) {
+    const int child = tree.children()[i];
+    exchange(blocks, 0, {}, tree.rankOf(child), (tree.*of)(child), arrival);
+  }
+  if (!tree.isLeader()) exchange(blocks, tree.parent(), (tree.*of)(tree.me()), 0, {}, arrival);
+}
+
+/// The other way round.
+void toChildren(Blocks& blocks, const LeaderTree& tree, BlocksOf of, Arrival arrival) {
+  if (!tree.isLeader()) exchange(blocks, 0, {}, tree.parent(), (tree.*of)(tree.me()), arrival);
+  for (const int child : tree.children()) exchange(blocks, tree.rankOf(child), (tree.*of)(child), 0, {}, arrival);
+}
 
 }  // namespace
 
@@ -78,21 +93,13 @@ void LeaderWalk::allGather(const std::vector<int>& members, const Parts& parts, 
   const Neighbourhood near = neighbourhood(hierarchy, members, levels - 1, rank);
   const LeaderTree tree(near, parts);
   builder.phase(phaseName("gather", hierarchy, levels));
-  for (size_t i = tree.children().size(); i-- > 0;) {
-    const int child = tree.children()[i];
-    exchange(blocks, 0, {}, tree.rankOf(child), tree.inside(child), Arrival::Store);
-  }
+  fromChildren(blocks, tree, &LeaderTree::inside, Arrival::Store);
   if (tree.isLeader()) {
     const Leaders leaders = leadersOf(near.grouping, members, parts);
     allGather(leaders.ranks, leaders.parts, levels - 1);
-  } else {
-    exchange(blocks, tree.parent(), tree.inside(tree.me()), 0, {}, Arrival::Store);
   }
   builder.phase(phaseName("broadcast", hierarchy, levels));
-  if (!tree.isLeader()) exchange(blocks, 0, {}, tree.parent(), tree.outside(tree.me()), Arrival::Store);
-  for (const int child : tree.children()) {
-    exchange(blocks, tree.rankOf(child), tree.outside(child), 0, {}, Arrival::Store);
-  }
+  toChildren(blocks, tree, &LeaderTree::outside, Arrival::Store);
 }
 
 // The mirror image: a subtree's sums for all others' blocks go up, all others' sums for its own blocks come down.
@@ -104,21 +111,13 @@ void LeaderWalk::reduceScatter(const std::vector<int>& members, const Parts& par
   const Neighbourhood near = neighbourhood(hierarchy, members, levels - 1, rank);
   const LeaderTree tree(near, parts);
   builder.phase(phaseName("reduce", hierarchy, levels));
-  for (size_t i = tree.children().size(); i-- > 0;) {
-    const int child = tree.children()[i];
-    exchange(blocks, 0, {}, tree.rankOf(child), tree.outside(child), Arrival::Reduce);
-  }
+  fromChildren(blocks, tree, &LeaderTree::outside, Arrival::Reduce);
   if (tree.isLeader()) {
     const Leaders leaders = leadersOf(near.grouping, members, parts);
     reduceScatter(leaders.ranks, leaders.parts, levels - 1);
-  } else {
-    exchange(blocks, tree.parent(), tree.outside(tree.me()), 0, {}, Arrival::Store);
   }
   builder.phase(phaseName("scatter", hierarchy, levels));
-  if (!tree.isLeader()) exchange(blocks, 0, {}, tree.parent(), tree.inside(tree.me()), Arrival::Reduce);
-  for (const int child : tree.children()) {
-    exchange(blocks, tree.rankOf(child), tree.inside(child), 0, {}, Arrival::Store);
-  }
+  toChildren(blocks, tree, &LeaderTree::inside, Arrival::Reduce);
 }
 
 LeadersCost leadersCost(const Shape& s, const Hierarchy& h, const std::vector<LevelPart>& chosen,
@@ -131,9 +130,9 @@ LeadersCost leadersCost(const Shape& s, const Hierarchy& h, const std::vector<Le
     const LinearCost& link = h.steps()[step].link(cost);
     const double g = h.steps()[step].largest, rounds = ceilLog2(h.steps()[step].largest);
     double messages = 0;
-    for (double subtree = 1; subtree < g; subtree *= 2) messages += messagesOf(subtree * carried, per);
+    for (double subtree = 1; subtree < g; subtree *= 2) messages += std::ceil(subtree * carried / per);
     const double up = serialUs(link, messages, (g - 1) * carried * bytes);
-    const double down = serialUs(link, messagesOf(all, per), all * bytes);
+    const double down = serialUs(link, std::ceil(all / per), all * bytes);
     sum.criticalUs += up + rounds * down;
     sum.workUs += busy * (up / g + (g - 1) / g * down);
     sum.mostReduced += (rounds * all + g * carried) * bytes;

@@ -1,8 +1,8 @@
 // Allgather and reduce-scatter by leaders: the first member of each group carries everything for all of it.
 //
-// What a group has goes up a binomial tree to its leader; the leaders do the same with a level less, at the end across
-// the outermost groups; what comes from elsewhere goes down again.  Few messages cross levels that way, each with all
-// blocks of a group: for small blocks, where messages cost more than bytes.
+// A group's blocks go up a binomial tree to its leader.  The leaders do the same with a level less, and exchange blocks
+// across the outermost groups.  Then each leader sends the blocks from elsewhere down its tree.  Few messages cross
+// levels, and each holds all blocks of a group.  That is for small blocks: messages cost more than bytes there.
 #pragma once
 
 #include "algorithms/rails.hpp"
@@ -32,7 +32,7 @@ struct LeaderWalk : LevelWalk {
 inline constexpr LevelPart kLeadersInside[] = {LevelPart::Tree};
 inline constexpr LevelPart kLeadersAcross[] = {LevelPart::Direct, LevelPart::Circulant};
 
-/// What either costs for blocks of shape.bytes, one per rank.
+/// The cost of either.  A rank has one block of shape.bytes.
 struct LeadersCost {
   double criticalUs = 0, workUs = 0;        // of the leaders, and on average of all ranks; without reductions
   double mostReduced = 0, meanReduced = 0;  // bytes that a leader reduces, and on average all ranks

@@ -62,8 +62,8 @@ Schedule walkLevels(const Shape& shape, const Hierarchy& hierarchy, const std::v
   return b.finish();
 }
 
-/// What one of the two costs, without reductions, for blocks of shape.bytes, one per rank; reduced: bytes that the
-/// busiest rank reduces.
+/// The cost of either, without reductions.  A rank has one block of shape.bytes.  reduced: bytes that the busiest rank
+/// reduces.
 double railsUs(const Shape& shape, const Hierarchy& hierarchy, const std::vector<LevelPart>& chosen,
                const CostModel& cost, double* reduced);
 

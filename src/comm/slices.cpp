@@ -25,8 +25,9 @@ Result<size_t> chooseSliceBytes(const std::vector<PeerDescriptor>& descriptors, 
   return kSocketSliceBytes;
 }
 
-// What is only copied touches each byte once, so caches gain nothing by small slices.  4 MiB over loopback by two bare
-// processes: 640, 400, 355 and 340 us by writes of 64 KiB, 256 KiB, 1 MiB and 4 MiB.
+// A copy touches each byte once, so small slices gain nothing from caches.  Two bare processes took 640, 400, 355 and
+// 340 us for 4 MiB over loopback by writes of 64 KiB, 256 KiB, 1 MiB and 4 MiB
+// (perf/results/compare-tcp-untuned-2core-epyc.txt).
 size_t socketCopyBytes(size_t sliceBytes) {
   constexpr size_t kSocketCopyBytes = 1 << 20;
   return configIsSet("TUTTI_SLOT_BYTES") ? sliceBytes : std::max(sliceBytes, kSocketCopyBytes);

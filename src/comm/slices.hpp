@@ -10,10 +10,10 @@
 
 namespace tutti {
 
-/// On any link, bytes.  Errors: those of TUTTI_SLOT_BYTES.
+/// Bytes of the largest message on any link.  Errors: those of TUTTI_SLOT_BYTES.
 Result<size_t> chooseSliceBytes(const std::vector<PeerDescriptor>& descriptors, const CommSettings& settings);
 
-/// Of what is only copied, where all links are sockets of one host; sliceBytes: on any link.
+/// Bytes of the largest message of calls that only copy, if all links are sockets of one host.  sliceBytes: of others.
 size_t socketCopyBytes(size_t sliceBytes);
 
 }  // namespace tutti

@@ -169,7 +169,7 @@ CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protoco
   const bool systemCalls = r.links.intra && r.links.intra->systemCalls;
   m.ranksPerCore = std::max(1.0, r.links.ranksPerCore);
   const bool shared = m.ranksPerCore > 1 && r.links.intra;
-  const bool hostsShare = shared && r.links.inter && r.links.nodesShareCores;
+  const bool hostsShare = shared && hostsShareCores(r);
   const auto setWork = [&](LinearCost* link) {
     if (shared) link->waitUs = handOverUs(c);
     if (hostsShare || (shared && !r.links.inter && !systemCalls)) {

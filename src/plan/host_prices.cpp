@@ -159,6 +159,7 @@ sim::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protoc
     prices.here[level] = herePrice(r, c, copied, c.at(*on, has ? protocol : Protocol::Slots), further.roomBytes);
     for (sim::MessagePrice* price : {&copied, &read, &prices.here[level]})
       multiplyWork(coldWork(r, on->betweenHosts), price);
+    if (on->betweenHosts && hostsShareCores(r)) copied.lookUs = kColdLook * copied.receiveUs;
     if (portGBps <= 0) return;
     const double portUs = perByte(portGBps) * (on->betweenHosts ? r.wireShare : 1);
     copied.wireUsPerByte = read.wireUsPerByte = std::max(copied.wireUsPerByte, portUs);
@@ -180,10 +181,6 @@ sim::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protoc
     const double together = prices.nodesShareCores ? r.shape.nRanks : ranksOfNode(r.shape);
     prices.cores = std::max(1, static_cast<int>(std::lround(together / r.links.ranksPerCore)));
     prices.turnUs = prices.passUs = handOverUs(c);
-    if (prices.nodesShareCores) {
-      sim::MessagePrice& outermost = prices.copied[r.levels != nullptr ? r.levels->size() - 1 : 1];
-      outermost.lookUs = kColdLook * outermost.receiveUs;
-    }
   }
   return prices;
 }

@@ -1,4 +1,4 @@
-// What the engine (engine.hpp) knows of lanes and cores, and of what is to happen.
+// The state of the engine (engine.hpp): its lanes, its cores, and the events to come.
 #pragma once
 
 #include <cstddef>
