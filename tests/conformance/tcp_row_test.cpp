@@ -4,8 +4,11 @@
 #include <sys/socket.h>
 
 #include <catch2/catch.hpp>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "src/base/clock.hpp"
 #include "src/base/congestion.hpp"
 #include "tests/conformance/loopback.hpp"
 #include "tests/conformance/traffic.hpp"
@@ -27,6 +30,13 @@ int optionOf(int fd, int name) {
 bool gathers(int fd) { return optionOf(fd, TCP_NODELAY) == 0; }
 // What Linux says for this option: it does not wait for an answer to acknowledge along with.
 bool acknowledgesAtOnce(int fd) { return optionOf(fd, TCP_QUICKACK) == 1; }
+
+int portOf(int fd) {
+  sockaddr_in name = {};
+  socklen_t bytes = sizeof name;
+  REQUIRE(::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &bytes) == 0);
+  return name.sin_port;
+}
 
 std::string controlOf(const Fd& fd) {
   char name[16] = {};
@@ -174,6 +184,40 @@ TEST_CASE("who ends behind a row has still said all of it") {
     CHECK(gathers(left.fd));
   }
   for (int i = 0; i < 300; ++i) right.take();
+}
+
+TEST_CASE("a connection that is made again in the middle of a row gathers on") {
+  const bool rowGoesOn = GENERATE(true, false);
+  conformance::LoopbackStreams streams(AF_INET, 0);
+  conformance::LoopbackStreams::Of views[] = {{streams, 0}, {streams, 1}};
+  const StreamIndex index = streamIndex(0, 0, 1, 1);
+  std::vector<std::unique_ptr<Sockets>> ends;
+  for (const int rank : {0, 1}) {
+    auto reopener = std::make_shared<Reopener>(views[rank], rank, Reopener::Settings());
+    ends.push_back(std::make_unique<Sockets>(1 - rank, 0, End::listOf(std::move(*streams.open(rank, 1 - rank, index))),
+                                             std::move(reopener)));
+  }
+  const int before = portOf(ends[0]->fd(0));
+  ends[0]->gather(true);
+  REQUIRE(gathers(ends[0]->fd(0)));
+  REQUIRE(::shutdown(ends[0]->fd(0), SHUT_RDWR) == 0);
+  ends[0]->serve();
+  if (!rowGoesOn) ends[0]->gather(false);
+  const Deadline deadline = Deadline::inMs(20'000);
+  for (bool isBack = false; !isBack && !deadline.passed();) {
+    isBack = true;
+    for (const auto& end : ends) {
+      std::byte none;
+      CHECK(end->read(0, {&none, 1}).ok());
+      end->serve();
+      const bool away = end->tick(nowNs());
+      isBack = isBack && !away && end->fd(0) >= 0;
+    }
+    isBack = isBack && portOf(ends[0]->fd(0)) != before;
+  }
+  REQUIRE_FALSE(deadline.passed());
+  CHECK(gathers(ends[0]->fd(0)) == rowGoesOn);
+  CHECK_FALSE(gathers(ends[1]->fd(0)));
 }
 
 TEST_CASE("connections begin without a pace of their own; those that leave the host get the system's control") {

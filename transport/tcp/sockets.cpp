@@ -100,7 +100,7 @@ Sockets::Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopen
       tuning_(std::move(tuning)) {
   if (onHost_) spread_ = 1;
   if (severalPaths()) loads_.resize(static_cast<size_t>(count_));
-  for (const Fd& fd : fds_) prepare(fd.get());
+  for (int i = 0; i < count_; ++i) prepare(i, fd(i));
   if (reopener == nullptr) return;
   for (int i = 0; i < count_; ++i) {
     const auto at = static_cast<size_t>(i);
@@ -109,16 +109,17 @@ Sockets::Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopen
       seal = std::make_unique<RecordSeal>(sealing.keys[at], sealing.protection == Protection::Encryption);
     resumable_.push_back(std::make_unique<ResumableSocket>(
         peer, streamIndex(lane, i, count_, tuning_.nPaths), std::move(fds_[at]), reopener,
-        [this](int fd) { prepare(fd); }, std::move(seal)));
+        [this, i](int fd) { prepare(i, fd); }, std::move(seal)));
   }
 }
 
-void Sockets::prepare(int fd) {
+// Also of one that takes another's place, perhaps in the middle of a row.
+void Sockets::prepare(int i, int fd) {
   if (!onHost_) tune(fd);
   near_ = near_ && (onHost_ || isNear(fd));
   // A message must leave when it is written, but for rows (row.hpp).  Socket buffers are left alone: setting them
   // would end the kernel's own tuning, which goes higher than we may ask for.
-  setOption(fd, TCP_NODELAY, 1);
+  setOption(fd, TCP_NODELAY, i == 0 && gathers_ ? 0 : 1);
   if (tuning_.nPaths > 1) setOption(fd, TCP_NOTSENT_LOWAT, kUnsentBytes);
 }
 
@@ -167,7 +168,10 @@ void Sockets::setOption(int fd, int name, int value) const {
   TUTTI_DEBUG("tcp", "peer ", peer_, ": no socket option ", name, ", errno ", errno);
 }
 
-void Sockets::gather(bool on) { setOption(fd(0), TCP_NODELAY, on ? 0 : 1); }
+void Sockets::gather(bool on) {
+  gathers_ = on;
+  setOption(fd(0), TCP_NODELAY, on ? 0 : 1);
+}
 
 void Sockets::acknowledge() {
   answered_ = came_ = false;

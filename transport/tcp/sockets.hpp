@@ -98,7 +98,7 @@ class Sockets {
   Result<size_t> readAhead(int i, std::span<std::byte> bytes);
 
  private:
-  void prepare(int fd);
+  void prepare(int i, int fd);
   void tune(int fd) const;
   void setOption(int fd, int name, int value) const;
   Result<size_t> written(ssize_t n);
@@ -120,6 +120,7 @@ class Sockets {
   bool answered_ = true;
   bool came_ = false;
   bool heard_ = false;
+  bool gathers_ = false;
 };
 
 }  // namespace tutti::tcp
