@@ -155,8 +155,8 @@ class CallPlanner {
   PlanEntry onePass(const Call& call, const Shape& shape) const;
   bool mayLendMapped(const Shape& shape, size_t leastBytes) const;
   size_t sliceBytesFor(const Choice& choice, const Call& call) const;
-  /// The most bytes of one message of what is sent through endpoints.  copies: nothing is combined on its way.
-  size_t slotBytesFor(bool copies) const;
+  /// The most bytes of one message of what is sent through endpoints.
+  size_t slotBytesFor(SliceUse use) const;
 
   Comm& comm_;
   PlannerState state_;

@@ -321,7 +321,7 @@ Status Joining::setUpMachine(const std::vector<std::string>& reports) {
     layout_.sliceBytes = deviceSliceBytes(costs, comm_.nRanks(), slots_);
   }
   layout_.selfSliceBytes = layout_.sliceBytes;
-  layout_.socketCopyBytes = socketCopyBytes(layout_.sliceBytes);
+  layout_.socketSlices = socketSlices(layout_.sliceBytes, oversubscribed(descriptors_, descriptors_.front().kernel));
   layout_.pullBytes = std::clamp(kPullBytes, layout_.sliceBytes, layout_.sliceBytes * slots_);
   if (rank() != 0) return {};
   TUTTI_INFO("topology", "the ranks are in ", describeLevels(layout_.machine));

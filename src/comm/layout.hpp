@@ -5,6 +5,7 @@
 
 #include "src/comm/cuda/executor_kind.hpp"
 #include "src/comm/machine.hpp"
+#include "src/comm/slices.hpp"
 
 namespace tutti {
 
@@ -20,7 +21,7 @@ struct RankLayout {
   int residentLanes = 0;                // of plans that blocks walk; 0: none are
   size_t sliceBytes = 0;                // the most of one message on any link
   size_t selfSliceBytes = 0;            // the same of a rank's to itself
-  size_t socketCopyBytes = 0;           // the same of what is only copied, where all links are sockets of one host
+  SocketSlices socketSlices;            // the same where all links are sockets of one host
   size_t pullBytes = 0;                 // as many as all slots of an endpoint hold: what a peer cannot read is sent
 
   /// Whether some rank is on a CUDA device.

@@ -41,7 +41,7 @@ Shape CallPlanner::shapeOf(const Call& call, const PlanKey& key) const {
     const bool known = everyoneKnowsBlocks(call.collective);
     shape.bytes = known ? largestBlock(call) * dataTypeBytes(call.dtype) : 64 * 1024;
   }
-  shape.slotBytes = slotBytesFor(!callReduces(call));
+  shape.slotBytes = slotBytesFor(sliceUse(call));
   shape.commutative = !key.ordered;
   shape.nodeOf = comm_.layout().nodes;
   shape.inner = comm_.layout().inner;
@@ -111,17 +111,17 @@ bool CallPlanner::pulls() const {
   return state_.links.intra && state_.links.intra->directReads == DirectReads::SystemCalls;
 }
 
-size_t CallPlanner::slotBytesFor(bool copies) const {
+size_t CallPlanner::slotBytesFor(SliceUse use) const {
   const bool sockets = state_.links.intra && state_.links.intra->systemCalls && !state_.links.inter;
-  return sockets && copies && !comm_.layout().anyCuda() ? comm_.layout().socketCopyBytes : comm_.layout().sliceBytes;
+  return sockets && !comm_.layout().anyCuda() ? comm_.layout().socketSlices.of(use) : comm_.layout().sliceBytes;
 }
 
 // Reading another process's memory costs by the message, and larger ones are faster by a third (4 MiB on two ranks).
 // Operands of a reduction lie in slots, or pass through the cache in pieces of one.
 size_t CallPlanner::sliceBytesFor(const Choice& choice, const Call& call) const {
   const bool direct = choice.protocol == Protocol::Direct && pulls();
-  const bool reduces = callReduces(call);
-  if (comm_.layout().anyCuda() || !direct || state_.links.inter || reduces) return slotBytesFor(!reduces);
+  if (comm_.layout().anyCuda() || !direct || state_.links.inter || callReduces(call))
+    return slotBytesFor(sliceUse(call));
   return comm_.layout().pullBytes;
 }
 

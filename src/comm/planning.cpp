@@ -328,7 +328,7 @@ SendProtocolChooser* CallPlanner::sendChooser(int peer, size_t bytes, bool inGro
 size_t CallPlanner::sliceBytesTo(int peer) const {
   if (peer == comm_.rank()) return comm_.layout().selfSliceBytes;
   const bool pulls = !comm_.layout().anyCuda() && comm_.links().linkTo(peer).directReads == DirectReads::SystemCalls;
-  return pulls ? comm_.layout().pullBytes : slotBytesFor(true);
+  return pulls ? comm_.layout().pullBytes : slotBytesFor(SliceUse::Copied);
 }
 
 MessageCost CallPlanner::messageTo(const LinkProfile& link, size_t bytes) const {

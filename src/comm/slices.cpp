@@ -25,12 +25,21 @@ Result<size_t> chooseSliceBytes(const std::vector<PeerDescriptor>& descriptors, 
   return kSocketSliceBytes;
 }
 
+SliceUse sliceUse(const Call& call) {
+  if (!callReduces(call)) return SliceUse::Copied;
+  return call.collective == Collective::Reduce ? SliceUse::SummedInChain : SliceUse::SummedInBlocks;
+}
+
 // A copy touches each byte once, so small slices gain nothing from caches.  Two bare processes took 640, 400, 355 and
-// 340 us for 4 MiB over loopback by writes of 64 KiB, 256 KiB, 1 MiB and 4 MiB
+// 340 us for 4 MiB over loopback by writes of 64 KiB, 256 KiB, 1 MiB and 4 MiB.  Sums gain less from caches than a
+// receiver loses that reads while the system delivers to the same socket, above all where cores are far apart.  A
+// chain has a slice under way at every rank, and gains nothing
 // (perf/results/compare-tcp-untuned-2core-epyc.txt).
-size_t socketCopyBytes(size_t sliceBytes) {
-  constexpr size_t kSocketCopyBytes = 1 << 20;
-  return configIsSet("TUTTI_SLOT_BYTES") ? sliceBytes : std::max(sliceBytes, kSocketCopyBytes);
+SocketSlices socketSlices(size_t sliceBytes, bool shareCores) {
+  constexpr size_t kCopied = 1 << 20, kInBlocks = 1 << 20, kInBlocksOfSharedCores = 512 << 10;
+  if (configIsSet("TUTTI_SLOT_BYTES")) return {sliceBytes, sliceBytes, sliceBytes};
+  return {std::max(sliceBytes, kCopied), std::max(sliceBytes, shareCores ? kInBlocksOfSharedCores : kInBlocks),
+          sliceBytes};
 }
 
 }  // namespace tutti
