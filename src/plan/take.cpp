@@ -28,7 +28,8 @@ constexpr double kRoundsMustWin = 1.3;
 
 /// Over sockets a look at a rank's messages is a system call, and a wait is a turn of a core.  Of two ranks that
 /// exchange messages at most one waits; in a ring of as many rounds more do (27 us instead of 31 on 4 ranks, 85 instead
-/// of 104 on 8), which estimates do not see.
+/// of 104 on 8), and all but one for a rank that gathers from them (AllReduce of 8 B on 4 ranks 24 instead of 33 us),
+/// which estimates do not see.
 constexpr double kExchangesMayCost = 1.1;
 
 /// Hosts that share cores do the work of all messages between them on the same cores.  Leaders send few of them.
@@ -62,16 +63,18 @@ const Candidate* fewestRounds(const PlanRequest& r, const std::vector<Candidate>
 }
 
 /// The cheapest candidate that exchanges messages in as many rounds as best and costs about as much, for ranks that
-/// share cores and talk through sockets, and for little data, whose chunks share messages: else bytes matter more.
+/// share cores and talk through sockets, and for little data, whose chunks share messages, if there are several: else
+/// bytes matter more.
 const Candidate* exchanging(const PlanRequest& r, const std::vector<Candidate>& table, const Candidate* best) {
-  if (!best->joined || !std::has_single_bit(static_cast<unsigned>(r.shape.nRanks)) || best->algorithm->exchanges ||
-      r.shape.collective == Collective::AllReduce)
-    return best;
+  const bool oneChunk = r.shape.collective == Collective::AllReduce && r.shape.bytes <= r.joinBytes;
+  if (!(best->joined || oneChunk) || best->algorithm->exchanges) return best;
+  if (!std::has_single_bit(static_cast<unsigned>(r.shape.nRanks))) return best;
   const double mostUs = best->comparedUs() * kExchangesMayCost;
   const double rounds = roundsOf(*best->algorithm, r.shape, best->parts);
   const Candidate* found = best;
   for (const Candidate& row : table) {
-    if (!usable(row) || !row.joined || !row.algorithm->exchanges || row.comparedUs() > mostUs) continue;
+    if (!usable(row) || !row.algorithm->exchanges || row.comparedUs() > mostUs) continue;
+    if (!row.joined && !oneChunk) continue;
     const bool cheaper = found == best || row.comparedUs() < found->comparedUs();
     if (cheaper && roundsOf(*row.algorithm, r.shape, row.parts) <= rounds) found = &row;
   }
