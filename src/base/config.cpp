@@ -54,9 +54,8 @@ constexpr Variable kVariables[] = {
      "number format in which sums of floating-point numbers travel between hosts: full (exact), bf16, fp8 (e4m3, a "
      "scale for each 32), int8 (likewise); each hop rounds (networks.md)"},
     {"TUTTI_SLOT_BYTES", Bytes, "128K", "bytes",
-     "size of a FIFO's slot, the largest message; unset: 256K if all links are sockets and ranks share no core; 1M "
-     "over "
-     "sockets of one host (AllReduce and ReduceScatter of ranks that share cores 512K, Reduce as above), and if such "
+     "size of a FIFO's slot, the largest message; unset: 256K if all links are sockets and ranks share no core; over "
+     "sockets of one host 1M (AllReduce and ReduceScatter of ranks that share cores 512K, Reduce as above); 1M if "
      "hosts have one rank each and several interfaces; on CUDA devices by their figures (cuda.md)"},
     {"TUTTI_SLOTS", Integer, "4", "", "slots per FIFO"},
     {"TUTTI_SOCKET_IFNAME", Text, "", "", "interfaces allowed: prefix list, =exact, ^exclude; tcp uses all it names"},
