@@ -28,8 +28,8 @@ constexpr double kRoundsMustWin = 1.3;
 
 /// Over sockets a look at a rank's messages is a system call, and a wait is a turn of a core.  Of two ranks that
 /// exchange messages at most one waits; in a ring of as many rounds more do (27 us instead of 31 on 4 ranks, 85 instead
-/// of 104 on 8), and all but one for a rank that gathers from them (AllReduce of 8 B on 4 ranks 24 instead of 33 us),
-/// which estimates do not see.
+/// of 104 on 8), and where one rank gathers from all, all others do (AllReduce of 8 B on 4 ranks: 24 us instead of 33).
+/// Estimates do not see that.
 constexpr double kExchangesMayCost = 1.1;
 
 /// Hosts that share cores do the work of all messages between them on the same cores.  Leaders send few of them.

@@ -190,8 +190,8 @@ class Hosts:
         ours, theirs = self._ends(host, dead_end)
         for where, interface in ((host, ours), ("switch", theirs)) if both else ((host, ours),):
             # htb lets the next packet wait until the wire has had time for the last one.  tbf spares time for later:
-            # the first 256 KiB after a pause would pass at once.  What htb may spare is what a sender that waits for
-            # its turn on a core comes too late for: without it, rings of 8 processes on 2 cores lost half of a wire.
+            # the first 256 KiB after a pause would pass at once.  htb spares 16 KiB: a sender that waits for its turn on
+            # a core would lose that time of the wire, and rings of 8 processes on 2 cores lost half of it.
             self.check(where, f"tc qdisc replace dev {interface} root handle 1: htb default 1; "
                        f"tc class replace dev {interface} parent 1: classid 1:1 htb rate {rate} burst 16kb cburst 16kb "
                        f"quantum 60000; tc qdisc replace dev {interface} parent 1:1 bfifo limit 4mb")

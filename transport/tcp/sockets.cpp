@@ -113,7 +113,7 @@ Sockets::Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopen
   }
 }
 
-// Also of one that takes another's place, perhaps in the middle of a row.
+// A socket that takes another's place may do so in the middle of a row.
 void Sockets::prepare(int i, int fd) {
   if (!onHost_) tune(fd);
   near_ = near_ && (onHost_ || isNear(fd));
