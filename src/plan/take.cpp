@@ -63,18 +63,18 @@ const Candidate* fewestRounds(const PlanRequest& r, const std::vector<Candidate>
 }
 
 /// The cheapest candidate that exchanges messages in as many rounds as best and costs about as much, for ranks that
-/// share cores and talk through sockets, and for little data, whose chunks share messages, if there are several: else
-/// bytes matter more.
+/// share cores and talk through sockets.  Only for little data (blocks that share messages, sums of as much), as bytes
+/// matter more otherwise.
 const Candidate* exchanging(const PlanRequest& r, const std::vector<Candidate>& table, const Candidate* best) {
-  const bool oneChunk = r.shape.collective == Collective::AllReduce && r.shape.bytes <= r.joinBytes;
-  if (!(best->joined || oneChunk) || best->algorithm->exchanges) return best;
+  const bool littleSum = r.shape.collective == Collective::AllReduce && r.shape.bytes <= r.joinBytes;
+  if (!(best->joined || littleSum) || best->algorithm->exchanges) return best;
   if (!std::has_single_bit(static_cast<unsigned>(r.shape.nRanks))) return best;
   const double mostUs = best->comparedUs() * kExchangesMayCost;
   const double rounds = roundsOf(*best->algorithm, r.shape, best->parts);
   const Candidate* found = best;
   for (const Candidate& row : table) {
     if (!usable(row) || !row.algorithm->exchanges || row.comparedUs() > mostUs) continue;
-    if (!row.joined && !oneChunk) continue;
+    if (!row.joined && !littleSum) continue;
     const bool cheaper = found == best || row.comparedUs() < found->comparedUs();
     if (cheaper && roundsOf(*row.algorithm, r.shape, row.parts) <= rounds) found = &row;
   }

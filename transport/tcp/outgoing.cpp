@@ -39,7 +39,7 @@ Result<bool> Outgoing::send(const std::byte* data, const Header& header) {
   TUTTI_TRY(asStatus(pushActive()));
   if (!whole()) return false;
   active_ = false;
-  if (ofRow_ && !gathers_) sockets_.gather(gathers_ = true);
+  if (ofRow_) sockets_.gather(true);
   return true;
 }
 
@@ -57,9 +57,10 @@ void Outgoing::putInLine(const std::byte* data, const Header& header) {
 // The first message of a row still leaves when it is written, so that the receiver knows of the row before anything
 // waits for its acknowledgement; whatever ends a row sends what was held back.
 bool Outgoing::inRow() {
-  if (sockets_.severalPaths() || !sockets_.near()) return false;
-  const bool row = row_.next(packed(), sockets_.heardOf(), looks_.load(std::memory_order_relaxed));
-  if (!row && gathers_) sockets_.gather(gathers_ = false);
+  // A connection that is made again may be farther than before.
+  const bool may = !sockets_.severalPaths() && sockets_.near();
+  const bool row = may && row_.next(packed(), sockets_.heardOf(), looks_.load(std::memory_order_relaxed));
+  if (!row) sockets_.gather(false);
   return row;
 }
 
@@ -77,7 +78,7 @@ Result<uint64_t> Outgoing::post(const std::byte* data, const Header& header) {
     TUTTI_ASSIGN(const bool gone, send(data, header));
     if (gone) return ++done_;
   }
-  if (gathers_) sockets_.gather(gathers_ = false);
+  sockets_.gather(false);
   if (alone && small) {  // it goes on from here
     active_ = false;
     Posted next{.header = header, .data = data, .pieces = Pieces(header.bytes, 1), .sent = sent_};

@@ -84,8 +84,7 @@ class Outgoing {
   std::unique_ptr<std::byte[]> staging_;  // pages are touched when used, not before
   const EmptyLooks& looks_;
   SmallRow row_;
-  bool gathers_ = false;  // what the system was last asked for
-  uint16_t number_ = 0;   // of the next message
+  uint16_t number_ = 0;  // of the next message
   Fifo<Posted> posted_;
   size_t taken_ = 0;  // of those, from the first on, all pieces have been taken
   uint64_t done_ = 0;

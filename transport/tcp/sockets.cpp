@@ -168,7 +168,7 @@ void Sockets::setOption(int fd, int name, int value) const {
   TUTTI_DEBUG("tcp", "peer ", peer_, ": no socket option ", name, ", errno ", errno);
 }
 
-void Sockets::gather(bool on) {
+void Sockets::switchGathering(bool on) {
   gathers_ = on;
   setOption(fd(0), TCP_NODELAY, on ? 0 : 1);
 }

@@ -55,7 +55,9 @@ class Sockets {
   bool tick(int64_t nowNs);
   /// Let the system hold back what is written to the first socket while something before it is unacknowledged, so that
   /// it leaves together; or (false) send what it has and hold nothing back.
-  void gather(bool on);
+  void gather(bool on) {
+    if (on != gathers_) switchGathering(on);
+  }
   /// Acknowledge at once what has come on the first socket, and from now on what comes when it is read, until we write.
   void acknowledge();
   /// Whether something was written, or has come, since acknowledge().
@@ -100,6 +102,7 @@ class Sockets {
  private:
   void prepare(int i, int fd);
   void tune(int fd) const;
+  void switchGathering(bool on);
   void setOption(int fd, int name, int value) const;
   Result<size_t> written(ssize_t n);
   Result<size_t> readResumable(int i, std::span<const iovec> parts, bool straight);
