@@ -76,14 +76,17 @@ Status NcclLinks::resolve(const Pending& p) {
     file_.leaveOut(p.element, subject, "has no target: the link is left out");
     return {};
   }
+  const bool isLanes = p.kind != LinkKind::PciPeer;
+  const int count = isLanes ? file_.integer(p.element, "count", 1, 0, 1024) : 1;
+  if (count == 0) return {};  // before targetOf, which adds a switch that nothing would lead to
   const int to = targetOf(p, target);
   if (to < 0) {
     file_.leaveOut(p.element, subject, "leads to what is not in the file: the link is left out");
   } else if (to == p.from) {
     file_.leaveOut(p.element, subject, "leads from a device to itself: the link is left out");
-  } else if (p.kind == LinkKind::PciPeer) {
+  } else if (!isLanes) {
     return resolvePciPeer(p, to);
-  } else if (const int count = file_.integer(p.element, "count", 1, 0, 1024); count > 0) {
+  } else {
     Lanes& lanes = lanes_[{p.from, to}][p.kind];
     lanes.count += count;
     lanes.gbps += file_.number(p.element, "gbps", 0);

@@ -1,21 +1,18 @@
 // Any bytes as a description of a cluster: refused with a sentence, or one that is sound; small ones are simulated.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
+#include "tests/fuzz/require.hpp"
 #include "tools/cluster/simulate.hpp"
 
 using namespace tutti;
 using namespace tutti::sim;
+using tutti::test::require;
 
 namespace {
 
 constexpr int kMostSimulated = 24;  // ranks, to keep a run short
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 }  // namespace
 

@@ -2,20 +2,17 @@
 // two, are refused with a sentence, or pass every device once, print in every form and read back as the same channels.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "src/topology/one_line.hpp"
+#include "tests/fuzz/require.hpp"
 #include "tools/topology/search/graph_xml.hpp"
 #include "tools/topology/write.hpp"
 
 using namespace tutti::topology;
+using tutti::test::require;
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 Graph machine(const char* line) { return parseOneLine(line).value(); }
 

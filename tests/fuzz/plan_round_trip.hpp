@@ -4,18 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "src/import/imported_plan.hpp"
 #include "src/schedule/verifier.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace tutti::test {
-
-inline void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 /// import: as importMscclXml.  exported: as exportMscclXml.  expressible: whether plans of a collective can be written.
 template <class Import, class Export, class Expressible>

@@ -2,18 +2,16 @@
 // again, is found sound, and can be simulated.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
+#include "tests/fuzz/require.hpp"
 #include "tutti/parallel/pp.h"
+
+using tutti::test::require;
 
 namespace {
 
 constexpr int kMostSimulated = 1 << 16;  // stages x micro-batches, to keep a run short
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void use(tuttiSchedule_t schedule) {
   const char* text = nullptr;

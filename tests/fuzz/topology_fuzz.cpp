@@ -3,7 +3,6 @@
 // searched for paths, merged, and led rings and trees through.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "src/topology/compact.hpp"
@@ -13,19 +12,17 @@
 #include "src/topology/oddities.hpp"
 #include "src/topology/one_line.hpp"
 #include "src/topology/paths.hpp"
+#include "tests/fuzz/require.hpp"
 #include "tools/topology/search/channel_plan.hpp"
 #include "tools/topology/write.hpp"
 
 using namespace tutti::topology;
+using tutti::test::require;
 
 namespace {
 
 constexpr size_t kMostPrinted = 3000, kMostSearched = 120;  // nodes, to keep a run short
 constexpr size_t kMostLed = 10;                             // devices that rings are searched for
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 /// Rings and trees pass every device once, and no link carries more than it can.
 void lead(const Graph& graph) {

@@ -100,6 +100,7 @@ TEST_CASE("what NCCL goes on with is read, and what is left out is said once for
        "line 4: <nvlink> to 0000:07:00.0 says not to what it leads: taken for an NVSwitch", 1, 0, 0},
       {"<pci busid='1:0.0'><gpu><nvlink target='7:0.0' tclass='0x068000' count='9999'/></gpu></pci>",
        cat("line 3: <nvlink> count='9999' ", kNotUnderstood), "", 1, 0, 0},
+      {"<pci busid='1:0.0'><gpu><nvlink target='7:0.0' tclass='0x068000' count='0'/></gpu></pci>", "", "", 1, 0, 0},
       {"<pci busid='1:0.0'><gpu><c2c bw='0' count='1'/></gpu></pci>",
        "line 3: <c2c> has no bandwidth: the link is left out", "", 1, 0, 0},
       {"<pci busid='1:0.0' class='0x060400'><pcilink target='2:0.0'/></pci><pci busid='2:0.0'><nic/></pci>",
