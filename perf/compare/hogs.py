@@ -60,6 +60,32 @@ def computing(count):
         keeper.wait()
 
 
+@contextlib.contextmanager
+def beside(count, kind):
+    """COUNT of them for as long as the context lasts, in a session that no rank is in or in that of this process."""
+    if kind == "own-session":
+        with computing(count):
+            yield
+        return
+    pids = start(count, stopped=False)
+    try:
+        yield
+    finally:
+        end(pids)
+
+
+def parse(p, words):
+    """(how many, whose session they are in) of --hogs; ends the program by p, an ArgumentParser, if that says neither."""
+    number, *kind = words
+    if not number.isdigit() or int(number) > 1024 or len(kind) > 1 or kind and kind[0] not in KINDS:
+        p.error(f"--hogs {' '.join(words)}: a number up to 1024, and {' or '.join(KINDS)}")
+    return int(number), kind[0] if kind else "own-session"
+
+
+HELP = (f"beside N busy loops, whose part of the cores is in the times; KIND: {' or '.join(KINDS)} (default): "
+        "as the ranks' or apart from them")
+
+
 def main(count, file, command):
     pids = start(count, stopped=bool(file))
     if file:

@@ -61,6 +61,7 @@ class Cell:
         self.blocks = {}  # setting -> [(us, disturbance, round)]
         self.families = {}  # setting -> library
         self.failures = {}  # setting -> why there is no time
+        self.limit_us = None  # below which nothing can go on this machine (perf/limits), if that is known
 
     def add(self, setting, family, blocks, number=0):
         self.blocks.setdefault(setting, []).extend((float(us), float(share), number) for us, share in blocks)
@@ -125,6 +126,11 @@ class Cell:
         mine = of(self, setting)
         return None if peer is None or not mine else of(self, peer) / mine
 
+    def times_limit(self, setting):
+        """The setting's time / the limit; None if either is not known."""
+        us = self.median(setting) if setting else None
+        return us / self.limit_us if us and self.limit_us else None
+
     def as_json(self):
         peer = self.best_peer()
         settings = {s: {"library": self.families[s], "median_us": self.median(s), "best_us": self.best(s),
@@ -132,7 +138,8 @@ class Cell:
                         "blocks": [[us, round(share, 3), number] for us, share, number in self.blocks[s]]}
                     for s in self.blocks}
         return {"collective": self.op, "type": self.dtype, "bytes": self.size, "ranks": self.ranks,
-                "transport": self.transport, "data": self.data, "settings": settings, "failures": self.failures, "best_peer": peer,
+                "transport": self.transport, "data": self.data, "settings": settings, "failures": self.failures,
+                "best_peer": peer, "limit_us": self.limit_us,
                 "ratio_median": {s: self.ratio(s) for s in self.blocks if self.families[s] == "tutti"},
                 "ratio_best": {s: self.ratio(s, Cell.best) for s in self.blocks if self.families[s] == "tutti"}}
 
@@ -144,6 +151,7 @@ def cell_from_json(data):
         for us, share, *number in setting["blocks"]:  # files of before rounds were kept have none
             cell.add(name, setting["library"], [(us, share)], number[0] if number else 0)
     cell.failures = dict(data.get("failures", {}))
+    cell.limit_us = data.get("limit_us")
     return cell
 
 
@@ -160,7 +168,8 @@ def geometric_mean(values):
 # ---- text
 
 COLUMNS = f"{'size':>9} {'tutti us':>19} {'busbw':>7} {'registered us':>19} {'best peer us':>19} {'busbw':>7} " \
-          f"{'ratio':>7} {'reg.':>7}  peer"
+          f"{'ratio':>7} {'reg.':>7} "
+LIMIT_COLUMNS = f"{'limit us':>9} {'x limit':>8} {'peer x':>7} "
 
 
 def row_text(cell):
@@ -175,12 +184,19 @@ def row_text(cell):
     return (f"{'-' if cell.op == 'barrier' else size_name(cell.size):>9} {both('tutti'):>19} "
             f"{number(cell.busbw('tutti'), '.2f'):>7} {both('tutti+reg'):>19} {both(peer):>19} "
             f"{number(cell.busbw(peer) if peer else None, '.2f'):>7} {ratio_text(cell.ratio('tutti')):>7} "
-            f"{ratio_text(cell.ratio('tutti+reg')):>7}  {peer or 'none'}"
+            f"{ratio_text(cell.ratio('tutti+reg')):>7} {_limit_text(cell, peer)} {peer or 'none'}"
             f"{'  ~' + ', '.join(disturbed) if disturbed else ''}")
 
 
-def header_text(op, dtype, ranks, transport, data="reused"):
-    return f"\n{op}, {dtype}, {ranks} ranks, {transport}, {data} data\n{COLUMNS}"
+def _limit_text(cell, peer):
+    """The limit, and how many times that Tutti and the best peer take: the last is the most that a ratio could be."""
+    if cell.limit_us is None:
+        return ""
+    return f"{time_text(cell.limit_us):>9} {ratio_text(cell.times_limit('tutti')):>8} {ratio_text(cell.times_limit(peer)):>7} "
+
+
+def header_text(op, dtype, ranks, transport, data="reused", limits=False):
+    return f"\n{op}, {dtype}, {ranks} ranks, {transport}, {data} data\n{COLUMNS}{LIMIT_COLUMNS if limits else ''} peer"
 
 
 def table_text(cells):
@@ -189,7 +205,7 @@ def table_text(cells):
     for cell in cells:
         key = (cell.op, cell.dtype, cell.ranks, cell.transport, cell.data)
         if key != last:
-            lines.append(header_text(*key))
+            lines.append(header_text(*key, limits=cell.limit_us is not None))
         last = key
         lines.append(row_text(cell))
         lines += [f"          {setting}: {why}" for setting, why in cell.failures.items()]
@@ -227,6 +243,7 @@ def summary_text(cells):
     worst = min(good, key=lambda c: c.ratio("tutti"))
     lines.append(f"all cells: {_totals(good)}"
                  + (f"; {len(rated) - len(good)} more were disturbed too much to count" if len(rated) > len(good) else ""))
+    lines += _beside_limits(good)
     lines.append(f"worst cell: {worst.op} {worst.dtype}, {worst.ranks} ranks, {worst.transport}, {_at(worst)}: ratio "
                  f"{ratio_text(worst.ratio('tutti'))} ({time_text(worst.median('tutti'))} us against "
                  f"{time_text(worst.median(worst.best_peer()))} us of {worst.best_peer()}, {worst.data} data)")
@@ -237,6 +254,17 @@ def _totals(cells):
     registered = geometric_mean([c.ratio("tutti+reg") for c in cells])
     return (f"geometric mean {ratio_text(geometric_mean([c.ratio('tutti') for c in cells]))}, registered "
             f"{ratio_text(registered)}, won {_won(cells)}")
+
+
+def _beside_limits(cells):
+    """What of the times no implementation could save, in a line; none without limits."""
+    known = [c for c in cells if c.times_limit("tutti")]
+    if not known:
+        return []
+    mine, theirs = (geometric_mean([of(c) for c in known]) for of in (
+        lambda c: c.times_limit("tutti"), lambda c: c.times_limit(c.best_peer())))
+    return [f"beside the machine's limits ({len(known)} cells, geometric means): Tutti takes {mine:.2f} times as long, the best "
+            f"peers {theirs:.2f} times"]
 
 
 def _won(cells):

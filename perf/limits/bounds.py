@@ -44,6 +44,7 @@ _CROSSING = {
     "broadcast": [[("one_way", 1.0)]], "reduce": [[("one_way", 1.0)]], "pingpong": [[("one_way", 1.0)]],
 }
 ROOTED = ("broadcast", "reduce")
+_LEAST_TOLD = 0.01  # us; nothing takes less, and such a bound is one of memory for a few bytes
 
 
 def formula(op):
@@ -145,3 +146,10 @@ def bound(machine, op, size, ranks, transport):
         else:
             terms["message"] = messages * latency.get("tcp_message_cpu", 0.0) / cores
     return max(terms.values(), default=0.0), terms
+
+
+def least_us(machine, op, size, ranks, transport, data):
+    """Microseconds for plain memory, by all that is known; 0 where that says nothing."""
+    plain = plain_bound(machine, op, size, ranks, data) if transport == "shm" else None
+    least = max(bound(machine, op, size, ranks, transport)[0], plain or 0.0)
+    return least if least >= _LEAST_TOLD else 0.0

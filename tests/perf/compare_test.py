@@ -138,6 +138,7 @@ class Statistics(unittest.TestCase):
     def test_json_gives_the_cell_back(self):
         c = cell(tutti=[5, 6, 7], tutti_reg=[1, 2, 3], ucc=[10, 11, 12])
         c.failures["mpich"] = "does not start"
+        c.limit_us = 2.5
         back = results.cell_from_json(json.loads(json.dumps(c.as_json())))
         self.assertEqual(back.as_json(), c.as_json())
         self.assertAlmostEqual(c.as_json()["ratio_median"]["tutti"], 11 / 6)
@@ -175,6 +176,19 @@ class Text(unittest.TestCase):
         c = cell(tutti=[1, 1, 1])
         c.failures["gloo"] = "a rank ended"
         self.assertIn("gloo: a rank ended", results.table_text([c]))
+
+    def test_a_limit_stands_beside_the_times_and_in_the_summary(self):
+        c = cell(size=8, tutti=[3, 3, 3], ucc=[8, 8, 8])
+        self.assertNotIn("limit", results.table_text([c]))
+        c.limit_us = 2
+        header, row = results.table_text([c]).splitlines()[-2:]
+        self.assertEqual(header.split()[-6:], ["us", "x", "limit", "peer", "x", "peer"])
+        self.assertEqual(row.split()[-4:], ["2.00", "1.50", "4.00", "ucc"])
+        unknown = cell(size=64, tutti=[3, 3, 3], ucc=[8, 8, 8])
+        unknown.limit_us = 0
+        self.assertEqual(results.row_text(unknown).split()[-4:], ["0.00", "-", "-", "ucc"])
+        self.assertIn("(1 cells, geometric means): Tutti takes 1.50 times as long, the best peers 4.00 times",
+                      results.summary_text([c, unknown]))
 
     def test_sizes(self):
         self.assertEqual([results.parse_size(t) for t in ("8", "64K", "4m", "1G")], [8, 65536, 4 << 20, 1 << 30])
@@ -507,6 +521,10 @@ socket bytes=4194304 traffic=10
         for nothing in (plain("pingpong", 8), plain("pingpong", 16384), plain("pingpong", 4096, ranks=4),
                         plain("pingpong", 4096, data="reused"), plain("barrier", 0)):
             self.assertIsNone(nothing)
+
+        self.assertEqual(bounds.least_us(machine, "allreduce", 8192, 2, "shm", "fresh"), 7)
+        self.assertEqual(bounds.least_us(self.MACHINE, "allreduce", 8, 2, "tcp", "fresh"), 3)  # of sockets nothing crosses so
+        self.assertEqual(bounds.least_us(self.MACHINE, "broadcast", 8, 2, "shm", "fresh"), 0)
 
     def test_bandwidth_comes_from_buffers_that_are_not_larger(self):
         self.assertEqual(bounds.traffic(self.MACHINE, 2, 300 << 10), 80)
