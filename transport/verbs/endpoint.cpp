@@ -176,12 +176,14 @@ void VerbsEndpoint::taken(bool lent) {
   connection_->giveBack(messages, lent);
 }
 
-Result<const std::byte*> VerbsEndpoint::peek(const Expect& expect) {
+Result<const std::byte*> VerbsEndpoint::peek(const Expect& expect) { return next(expect, nullptr); }
+
+Result<const std::byte*> VerbsEndpoint::next(const Expect& expect, std::byte* dst) {
   constexpr const std::byte* kNotYet = nullptr;
   TUTTI_TRY(failure_);
   const uint64_t message = taken_.load(std::memory_order_relaxed);
   const bool here = posted_.empty() && connection_->has(message);
-  if (here && connection_->header(message).lent == 0) return found(expect);
+  if (here && connection_->header(message).lent == 0) return found(expect, dst);
   // What is found in its slot needs no look at what completes, which takes longer; that is for the rest, now and then.
   const bool inSlot = connection_->isFoundInSlot(expect.bytes) && !connection_->mayComeBare(expect.bytes);
   if (posted_.empty() && !here && inSlot && ++misses_ % kMissesPerLook != 0) {
@@ -192,19 +194,21 @@ Result<const std::byte*> VerbsEndpoint::peek(const Expect& expect) {
   if (!some && posted_.empty() && !connection_->has(message) && connection_->trouble().ok()) return kNotYet;
   TUTTI_TRY(serve());
   if (!posted_.empty()) return kNotYet;
-  if (connection_->has(taken_.load(std::memory_order_relaxed))) return found(expect);
+  if (connection_->has(taken_.load(std::memory_order_relaxed))) return found(expect, dst);
   TUTTI_TRY(remember(connection_->trouble()));
   return kNotYet;
 }
 
-Result<const std::byte*> VerbsEndpoint::found(const Expect& expect) {
+Result<const std::byte*> VerbsEndpoint::found(const Expect& expect, std::byte* dst) {
   constexpr const std::byte* kNotYet = nullptr;
   const uint64_t message = taken_.load(std::memory_order_relaxed);
   TUTTI_TRY(remember(check(message, expect)));
   if (connection_->header(message).lent != 0) {
     const bool mayFetch = message < connection_->confirmed() && connection_->hasRoom();
     if (!fetching_ && mayFetch && connection_->trouble().ok()) {
-      TUTTI_TRY(connection_->fetch(message, expect.bytes, nullptr, {}));
+      const auto keys = dst == nullptr ? std::nullopt : registry_->find(dst, expect.bytes);
+      into_ = keys ? dst : nullptr;
+      TUTTI_TRY(connection_->fetch(message, expect.bytes, into_, keys.value_or(Keys())));
       fetching_ = true;
     }
     if (!fetching_ || !connection_->isFetched(message)) {
@@ -213,7 +217,7 @@ Result<const std::byte*> VerbsEndpoint::found(const Expect& expect) {
     }
   }
   held_ = true;
-  return static_cast<const std::byte*>(connection_->payload(message));
+  return into_ != nullptr ? into_ : static_cast<const std::byte*>(connection_->payload(message));
 }
 
 void VerbsEndpoint::release() {
@@ -221,12 +225,13 @@ void VerbsEndpoint::release() {
   held_ = false;
   taken(fetching_);
   fetching_ = false;
+  into_ = nullptr;
 }
 
 Result<bool> VerbsEndpoint::receive(std::byte* dst, const Expect& expect) {
-  TUTTI_ASSIGN(const std::byte* message, peek(expect));
+  TUTTI_ASSIGN(const std::byte* message, next(expect, dst));
   if (message == nullptr) return false;
-  if (expect.bytes > 0) std::memcpy(dst, message, expect.bytes);
+  if (expect.bytes > 0 && message != dst) std::memcpy(dst, message, expect.bytes);
   release();
   return true;
 }

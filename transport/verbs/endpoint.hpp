@@ -55,8 +55,10 @@ class VerbsEndpoint final : public Endpoint, private Served {
   Status sentOne(Status how);
   /// Whether something has completed.  Errors: the failure, if one has been said before.
   Result<bool> look();
-  /// The next message, which has come: readable in place, or being read there.
-  Result<const std::byte*> found(const Expect& expect);
+  /// As peek(); what is lent is read to dst, unless that is null or not registered.
+  Result<const std::byte*> next(const Expect& expect, std::byte* dst);
+  /// The next message, which has come: readable where it is, or being read there.
+  Result<const std::byte*> found(const Expect& expect, std::byte* dst);
   Status check(uint64_t message, const Expect& expect);
   Status serve();
   Status begin(Posted* next, uint64_t message);
@@ -75,7 +77,8 @@ class VerbsEndpoint final : public Endpoint, private Served {
   size_t begun_ = 0;                // of those: their messages have come
   uint64_t done_ = 0;               // posted receives
   std::atomic<uint64_t> taken_{0};  // messages
-  bool fetching_ = false;           // the message that is peeked at is lent, and being read
+  bool fetching_ = false;           // the next message is lent, and being read
+  std::byte* into_ = nullptr;       // to here; null: to its slot
   bool held_ = false;               // release() is due
   uint32_t misses_ = 0;             // looks at the next message's slot that found nothing
   Status failure_;
