@@ -2,28 +2,23 @@
 
 #include <utility>
 
-#include "src/exec/thread_time.hpp"
-
 namespace tutti {
-namespace {
-
-std::optional<int64_t> runDelayOfThread() {
-  const std::optional<ThreadTime> time = timeOfThread();
-  return time ? std::optional(time->delayNs) : std::nullopt;
-}
-
-}  // namespace
 
 void SpinCost::look(int64_t nowNs) {
-  const std::optional<int64_t> delay = runDelay_();
-  const std::optional<int64_t> before = std::exchange(delayNs_, delay);
-  shared_ = delay && before && (*delay - *before) * kDelayedPart >= nowNs - lookedNs_;
+  const std::optional<ThreadTime> time = time_();
+  const std::optional<ThreadTime> before = std::exchange(before_, time);
+  shared_ = false;
+  if (time && before) {
+    const int64_t delayNs = time->delayNs - before->delayNs;
+    const int64_t turns = time->turns - before->turns;
+    shared_ = delayNs * kDelayedPart >= nowNs - lookedNs_ && delayNs >= turns * kLeastTurnNs;
+  }
   lookedNs_ = nowNs;
   nextLookNs_ = nowNs + kBetweenLooksNs;
 }
 
 SpinCost& spinCostOfThread() {
-  static thread_local SpinCost cost(runDelayOfThread);
+  static thread_local SpinCost cost(timeOfThread);
   return cost;
 }
 

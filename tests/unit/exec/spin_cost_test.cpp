@@ -10,15 +10,15 @@ namespace {
 constexpr int64_t kLook = SpinCost::kBetweenLooksNs;
 
 struct Thread {
-  std::optional<int64_t> delay = 0;
+  std::optional<ThreadTime> time = ThreadTime();
   int64_t now = 1'000'000'000;
   int looks = 0;
-  SpinCost cost{[this] { return ++looks, delay; }};
+  SpinCost cost{[this] { return ++looks, time; }};
 
-  /// After `ns`, for a part of which it had no core.
-  bool after(int64_t ns, int64_t delayed) {
+  /// After `ns`, for a part of which it had no core, before so many turns.
+  bool after(int64_t ns, int64_t delayed, int64_t turns = 1) {
     now += ns;
-    if (delay) *delay += delayed;
+    if (time) time->delayNs += delayed, time->turns += turns;
     return cost.briefly(now);
   }
 };
@@ -51,6 +51,15 @@ TEST_CASE("what counts is the part of the time since the last look, however long
 
 TEST_CASE("where the system does not tell who had the core threads spin on") {
   Thread thread;
-  thread.delay.reset();
+  thread.time.reset();
   for (int i = 0; i < 10; ++i) CHECK(!thread.after(kLook, kLook));
+}
+
+TEST_CASE("work of the system that takes the core often and briefly is no reason to sleep") {
+  constexpr int64_t kTurns = kLook / 2 / SpinCost::kLeastTurnNs;
+  Thread thread;
+  CHECK(!thread.after(kLook, 0));
+  CHECK(!thread.after(kLook, kLook / 2, kTurns + 1));
+  CHECK(thread.after(kLook, kLook / 2, kTurns));
+  CHECK(!thread.after(kLook, kLook / 2, kTurns + 1));
 }
