@@ -22,6 +22,8 @@
 namespace {
 
 constexpr int kBatch = 8;  // messages of a stream
+/// The median of fewer says more of the machine than of the library.
+constexpr size_t kLeastCalls = 30;
 /// Calls send these in turn: a receiver that looks at its memory is not to find what the last message left there.
 constexpr int kContents = 3;
 
@@ -129,7 +131,7 @@ constexpr Op kOps[] = {
 };
 
 void measure(Library& library, const Op& op, float* const (&outs)[kContents], float* in, size_t bytes) {
-  const auto calls = static_cast<int>(std::clamp<size_t>((4 << 20) / (bytes + 12'000), 4, 250));
+  const auto calls = static_cast<int>(std::clamp<size_t>((32 << 20) / (bytes + 12'000), kLeastCalls, 250));
   const int warm = std::max(2, calls / 10);
   std::vector<double> us;
   for (int i = 0; i < warm + calls; ++i) {

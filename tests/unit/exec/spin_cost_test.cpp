@@ -11,14 +11,16 @@ constexpr int64_t kLook = SpinCost::kBetweenLooksNs;
 
 struct Thread {
   std::optional<ThreadTime> time = ThreadTime();
+  std::optional<SpinCost::CoreTime> core;
   int64_t now = 1'000'000'000;
   int looks = 0;
-  SpinCost cost{[this] { return ++looks, time; }};
+  SpinCost cost{[this] { return ++looks, time; }, [this] { return core; }};
 
-  /// After `ns`, for a part of which it had no core, before so many turns.
-  bool after(int64_t ns, int64_t delayed, int64_t turns = 1) {
+  /// After `ns`, for a part of which it had no core, before so many turns; other tasks had it for so long.
+  bool after(int64_t ns, int64_t delayed, int64_t others = 0, int64_t turns = 1) {
     now += ns;
-    if (time) time->delayNs += delayed, time->turns += turns;
+    if (time) time->delayNs += delayed, time->ranNs += ns - delayed, time->turns += turns;
+    if (core) core->tasksNs += ns - delayed + others;
     return cost.briefly(now);
   }
 };
@@ -59,7 +61,31 @@ TEST_CASE("work of the system that takes the core often and briefly is no reason
   constexpr int64_t kTurns = kLook / 2 / SpinCost::kLeastTurnNs;
   Thread thread;
   CHECK(!thread.after(kLook, 0));
-  CHECK(!thread.after(kLook, kLook / 2, kTurns + 1));
-  CHECK(thread.after(kLook, kLook / 2, kTurns));
-  CHECK(!thread.after(kLook, kLook / 2, kTurns + 1));
+  CHECK(!thread.after(kLook, kLook / 2, 0, kTurns + 1));
+  CHECK(thread.after(kLook, kLook / 2, 0, kTurns));
+  CHECK(!thread.after(kLook, kLook / 2, 0, kTurns + 1));
+}
+
+TEST_CASE("a core that the system wants for itself is none that others want, as far as that is known") {
+  constexpr int64_t kPart = kLook / 2, kLooks = SpinCost::kWindowNs / kLook;
+  Thread thread;
+  thread.core.emplace();
+  CHECK(!thread.after(kLook, 0));
+  for (int i = 0; i < kLooks; ++i) CHECK(thread.after(kLook, kPart));  // it has to be found out first
+  int64_t trusted = 0;
+  for (; !thread.after(kLook, kPart); trusted += kLook) REQUIRE(trusted < 2 * SpinCost::kLeastTrustNs);
+  CHECK(trusted == SpinCost::kLeastTrustNs);
+  for (int i = 1; i < kLooks; ++i) CHECK(thread.after(kLook, kPart));
+  for (trusted = 0; !thread.after(kLook, kPart); trusted += kLook) REQUIRE(trusted < 3 * SpinCost::kLeastTrustNs);
+  CHECK(trusted == 2 * SpinCost::kLeastTrustNs);  // it is believed for longer
+}
+
+TEST_CASE("a program that comes beside what the system does is seen") {
+  constexpr int64_t kPart = kLook / 2;
+  Thread thread;
+  thread.core.emplace();
+  CHECK(!thread.after(kLook, 0));
+  for (int64_t ns = 0; ns < 2 * SpinCost::kWindowNs; ns += kLook) CHECK(thread.after(kLook, kPart, kPart / 2));
+  thread.core->core = 1;  // a thread that moves to another core
+  for (int64_t ns = 0; ns < SpinCost::kWindowNs; ns += kLook) CHECK(thread.after(kLook, kPart));
 }
