@@ -131,7 +131,7 @@ constexpr Op kOps[] = {
 };
 
 void measure(Library& library, const Op& op, float* const (&outs)[kContents], float* in, size_t bytes) {
-  const auto calls = static_cast<int>(std::clamp<size_t>((32 << 20) / (bytes + 12'000), kLeastCalls, 250));
+  const auto calls = static_cast<int>(std::clamp<size_t>((64 << 20) / (bytes + 12'000), kLeastCalls, 2500));
   const int warm = std::max(2, calls / 10);
   std::vector<double> us;
   for (int i = 0; i < warm + calls; ++i) {
