@@ -515,6 +515,32 @@ TEST_CASE("a message that is lent is done for its sender when it has been read, 
   }
 }
 
+TEST_CASE("what is lent is read straight to registered memory, also where nothing was posted for it") {
+  NEEDS_DEVICE();
+  Two two({.slotBytes = 32 << 10}, {.slotBytes = 32 << 10});
+  Result<Pair> pair = connectBoth(two.transports, 0);
+  REQUIRE(pair.ok());
+  std::vector<std::byte> out(30'000, std::byte{7}), in(30'000), unregistered(30'000);
+  const auto keptOut = two.transports[0]->registerMemory({MemoryKind::Host, -1, out.data(), out.size()});
+  const auto keptIn = two.transports[1]->registerMemory({MemoryKind::Host, -1, in.data(), in.size()});
+  REQUIRE((keptOut.ok() && keptIn.ok()));
+  Endpoint& to = pair->second();
+  /// Whether it is in dst after a call that has not found it yet, and so before anybody could have copied it.
+  const auto comesByItself = [&](std::vector<std::byte>& dst) {
+    REQUIRE(*pair->first().postSend(out.data(), out.size(), callNumber(1)) != 0);
+    bool byItself = false;
+    for (const Deadline late = Deadline::inMs(20'000); !*to.receive(dst.data(), {dst.size(), callNumber(1)});) {
+      REQUIRE_FALSE(late.passed());
+      two.transports[0]->progress();
+      for (const Deadline soon = Deadline::inMs(200); !byItself && !soon.passed(); sched_yield()) byItself = dst == out;
+    }
+    CHECK(dst == out);
+    return byItself;
+  };
+  CHECK(comesByItself(in));
+  CHECK_FALSE(comesByItself(unregistered));
+}
+
 TEST_CASE("what a peer lends and takes back fails its reader by name, and hangs nobody") {
   NEEDS_DEVICE();
   constexpr size_t kBytes = 30'000;
