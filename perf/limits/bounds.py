@@ -7,7 +7,8 @@ ranks that share a core.  A bound is the largest of its terms; each holds by its
              the fastest that C cores read and write buffers of that total size
   hop        a rank that needs something of every other waits for at least one cache line to cross between two cores
              (N > 1 on more than one cpu)
-  switch     ranks that share a core must each run once per operation: k - 1 hand-overs by yield
+  switch     ranks that share a core must each run once per operation: k - 1 hand-overs by yield.  With new data ranks
+             meet before each call: the first of a core needs what the last of it sends, and the core back: k of them
   sockets    tcp: bytes that must cross between ranks, divided by what two cores push through loopback sockets
   message    tcp: one way of a message between two ranks; for more ranks the processor time of the fewest messages that
              connect all of them, shared by C cores
@@ -121,7 +122,7 @@ def plain_bound(machine, op, size, ranks, data):
     return min((sum(way) for way in ways if None not in way), default=None)
 
 
-def bound(machine, op, size, ranks, transport):
+def bound(machine, op, size, ranks, transport, data="reused"):
     """(microseconds, {term: microseconds}) for one cell."""
     cores = min(ranks, machine["cpus"])
     sharing = -(-ranks // machine["cpus"])
@@ -134,7 +135,7 @@ def bound(machine, op, size, ranks, transport):
         terms["memory"] = moved / speed / 1e3
     if op not in ROOTED:
         if sharing > 1 and op != "pingpong":
-            terms["switch"] = (sharing - 1) * latency.get("yield_same_cpu", 0.0)
+            terms["switch"] = (sharing - (data == "reused")) * latency.get("yield_same_cpu", 0.0)
         if machine["cpus"] > 1 and transport == "shm":
             terms["hop"] = latency.get("line_one_way", 0.0)
     if transport == "tcp":
@@ -151,5 +152,5 @@ def bound(machine, op, size, ranks, transport):
 def least_us(machine, op, size, ranks, transport, data):
     """Microseconds for plain memory, by all that is known; 0 where that says nothing."""
     plain = plain_bound(machine, op, size, ranks, data) if transport == "shm" else None
-    least = max(bound(machine, op, size, ranks, transport)[0], plain or 0.0)
+    least = max(bound(machine, op, size, ranks, transport, data)[0], plain or 0.0)
     return least if least >= _LEAST_TOLD else 0.0

@@ -499,6 +499,8 @@ socket bytes=4194304 traffic=10
     def test_small_messages_are_bounded_by_the_hop_or_the_switches(self):
         self.assertAlmostEqual(bounds.bound(self.MACHINE, "allreduce", 8, 2, "shm")[0], 0.1)
         self.assertAlmostEqual(bounds.bound(self.MACHINE, "barrier", 0, 8, "shm")[0], 3 * 0.8)
+        self.assertAlmostEqual(bounds.bound(self.MACHINE, "allreduce", 8, 8, "shm", "fresh")[0], 4 * 0.8)
+        self.assertAlmostEqual(bounds.bound(self.MACHINE, "allreduce", 8, 2, "shm", "fresh")[0], 0.1)
         self.assertLess(bounds.bound(self.MACHINE, "broadcast", 8, 2, "shm")[0], 0.01)  # the root may run ahead
 
     def test_tcp(self):
