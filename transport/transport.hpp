@@ -116,9 +116,11 @@ class Endpoint {
   /// The next message, whole and readable in place (valid until release()), or nullptr while it has not arrived.
   /// Error: InvalidUsage if fingerprint or size differ from `expect`; seen() then has what came.
   virtual Result<const std::byte*> peek(const Expect& expect) = 0;
-  /// Done with the message of the last peek().
+  /// Done with the message of the last peek(), or giving up the receive() that has not been true yet: dst is the
+  /// caller's when this returns.
   virtual void release() = 0;
-  /// Move the next message to dst; true when it is there (release() is not called).  As peek(), without a detour.
+  /// Move the next message to dst; true when it is there (release() is not called).  As peek(), without a detour: until
+  /// then dst is the endpoint's.
   virtual Result<bool> receive(std::byte* dst, const Expect& expect) = 0;
 
   /// A message (or its head) that has arrived and was not asked for yet: its fingerprint.  Any thread; a hint, used to

@@ -125,7 +125,12 @@ Result<bool> PointToPointRun::sendSlice(State* state, size_t bytes) {
 void PointToPointRun::abandon() {
   for (size_t i = 0; i < ops_.size(); ++i) {
     const bool posted = i < posted_.size() && !posted_[i].empty();
-    if ((ops_[i].request != 0 || posted) && !ops_[i].done) ops_[i].op.endpoint->cancel();
+    if (ops_[i].done) continue;
+    if (ops_[i].request != 0 || posted) {
+      ops_[i].op.endpoint->cancel();
+    } else if (!ops_[i].op.isSend) {
+      ops_[i].op.endpoint->release();
+    }
   }
 }
 

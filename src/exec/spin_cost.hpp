@@ -8,7 +8,8 @@
 //
 // What the system itself does on the core (ksoftirqd, for what a network delivers) is no such program: it wants the
 // core for as long as the thread waits for that network, and a thread that sleeps is awake later than one that has its
-// core back.  So a thread that was kept from its core asks, over a longer time, what tasks had it.
+// core back.  So delays count only if they are as long as the turns of programs that compute, and a thread that is kept
+// from its core asks, over a longer time, what tasks had it.
 #pragma once
 
 #include <cstdint>

@@ -515,30 +515,57 @@ TEST_CASE("a message that is lent is done for its sender when it has been read, 
   }
 }
 
-TEST_CASE("what is lent is read straight to registered memory, also where nothing was posted for it") {
-  NEEDS_DEVICE();
-  Two two({.slotBytes = 32 << 10}, {.slotBytes = 32 << 10});
+namespace {
+
+/// A rank lends 30,000 bytes to another, which receives them in `in`.
+struct Lending {
+  Two two{{.slotBytes = 32 << 10}, {.slotBytes = 32 << 10}};
+  std::vector<std::byte> out = std::vector<std::byte>(30'000, std::byte{7}), in = std::vector<std::byte>(30'000);
+  Result<std::unique_ptr<MemoryRegistration>> keptOut = kept(0, out), keptIn = kept(1, in);
   Result<Pair> pair = connectBoth(two.transports, 0);
-  REQUIRE(pair.ok());
-  std::vector<std::byte> out(30'000, std::byte{7}), in(30'000), unregistered(30'000);
-  const auto keptOut = two.transports[0]->registerMemory({MemoryKind::Host, -1, out.data(), out.size()});
-  const auto keptIn = two.transports[1]->registerMemory({MemoryKind::Host, -1, in.data(), in.size()});
-  REQUIRE((keptOut.ok() && keptIn.ok()));
-  Endpoint& to = pair->second();
-  /// Whether it is in dst after a call that has not found it yet, and so before anybody could have copied it.
-  const auto comesByItself = [&](std::vector<std::byte>& dst) {
+
+  Result<std::unique_ptr<MemoryRegistration>> kept(int rank, std::vector<std::byte>& memory) {
+    return two.transports[rank]->registerMemory({MemoryKind::Host, -1, memory.data(), memory.size()});
+  }
+  Result<bool> receive(std::vector<std::byte>& dst) {
+    return pair->second().receive(dst.data(), {dst.size(), callNumber(1)});
+  }
+  /// Whether it is in dst after a call that has not found it yet, and so before anybody could have copied it; false
+  /// once a call has it.
+  bool comesByItself(std::vector<std::byte>& dst) {
     REQUIRE(*pair->first().postSend(out.data(), out.size(), callNumber(1)) != 0);
-    bool byItself = false;
-    for (const Deadline late = Deadline::inMs(20'000); !*to.receive(dst.data(), {dst.size(), callNumber(1)});) {
+    for (const Deadline late = Deadline::inMs(20'000); !*receive(dst);) {
       REQUIRE_FALSE(late.passed());
       two.transports[0]->progress();
-      for (const Deadline soon = Deadline::inMs(200); !byItself && !soon.passed(); sched_yield()) byItself = dst == out;
+      for (const Deadline soon = Deadline::inMs(200); !soon.passed(); sched_yield()) {
+        if (dst == out) return true;
+      }
     }
-    CHECK(dst == out);
-    return byItself;
-  };
-  CHECK(comesByItself(in));
-  CHECK_FALSE(comesByItself(unregistered));
+    return false;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what is lent is read straight to registered memory, also where nothing was posted for it") {
+  NEEDS_DEVICE();
+  Lending lending;
+  REQUIRE((lending.pair.ok() && lending.keptOut.ok() && lending.keptIn.ok()));
+  CHECK(lending.comesByItself(lending.in));
+  CHECK(*lending.receive(lending.in));
+  std::vector<std::byte> unregistered(lending.out.size());
+  CHECK_FALSE(lending.comesByItself(unregistered));
+  CHECK(unregistered == lending.out);
+}
+
+TEST_CASE("a message that is given up while it is read to its place is read no further") {
+  NEEDS_DEVICE();
+  Lending lending;
+  REQUIRE((lending.pair.ok() && lending.keptOut.ok() && lending.keptIn.ok()));
+  lending.pair->second().release();  // nothing to give up
+  REQUIRE(lending.comesByItself(lending.in));
+  lending.pair->second().release();
+  CHECK(lending.receive(lending.in).status().message().find("have been cancelled") != std::string::npos);
 }
 
 TEST_CASE("what a peer lends and takes back fails its reader by name, and hangs nobody") {

@@ -221,6 +221,8 @@ Result<const std::byte*> VerbsEndpoint::found(const Expect& expect, std::byte* d
 }
 
 void VerbsEndpoint::release() {
+  // Given up while the adapter reads it to its place, which is the caller's again from here on.
+  if (!held_ && into_ != nullptr) return cancel();
   if (!held_) return;
   held_ = false;
   taken(fetching_);
