@@ -21,6 +21,7 @@ Beside it, for plain memory on two ranks with a core each (plain_bound):
              two ways that are known: both copy through shared memory at once, or the system copies (process_vm_readv);
              of AllGather and AllToAll with the copy of a rank's own block between
 """
+import json
 
 # collective: (bytes read, bytes written by all ranks, bytes across sockets, fewest messages), in units of S; messages
 # as a number.  A direct reduction reads every rank's input once and writes each result once.
@@ -45,12 +46,18 @@ _CROSSING = {
     "broadcast": [[("one_way", 1.0)]], "reduce": [[("one_way", 1.0)]], "pingpong": [[("one_way", 1.0)]],
 }
 ROOTED = ("broadcast", "reduce")
-_LEAST_TOLD = 0.01  # us; nothing takes less, and such a bound is one of memory for a few bytes
+LEAST_TOLD = 0.01  # us; nothing takes less, and such a bound is one of memory for a few bytes
 
 
 def formula(op):
     """Bytes read + written by all ranks, as text."""
     return _FORMULA[op]
+
+
+def read_machine(path):
+    """The machine's figures from a file of `limits --json`.  Errors: OSError, ValueError, KeyError."""
+    with open(path) as f:
+        return json.load(f)["limits"]
 
 
 def parse_machine(text):
@@ -135,7 +142,8 @@ def bound(machine, op, size, ranks, transport, data="reused"):
         terms["memory"] = moved / speed / 1e3
     if op not in ROOTED:
         if sharing > 1 and op != "pingpong":
-            terms["switch"] = (sharing - (data == "reused")) * latency.get("yield_same_cpu", 0.0)
+            turns = sharing - 1 if data == "reused" else sharing
+            terms["switch"] = turns * latency.get("yield_same_cpu", 0.0)
         if machine["cpus"] > 1 and transport == "shm":
             terms["hop"] = latency.get("line_one_way", 0.0)
     if transport == "tcp":
@@ -153,4 +161,4 @@ def least_us(machine, op, size, ranks, transport, data):
     """Microseconds for plain memory, by all that is known; 0 where that says nothing."""
     plain = plain_bound(machine, op, size, ranks, data) if transport == "shm" else None
     least = max(bound(machine, op, size, ranks, transport, data)[0], plain or 0.0)
-    return least if least >= _LEAST_TOLD else 0.0
+    return least if least >= LEAST_TOLD else 0.0

@@ -3,18 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/exec/turn_cost.hpp"
-
 namespace tutti {
-namespace {
-
-std::optional<SpinCost::CoreTime> tasksOfCore() {
-  const auto time = timeOfCore({});
-  return time ? std::optional(SpinCost::CoreTime{time->core, time->tasksNs}) : std::nullopt;
-}
-
-}  // namespace
-
 void SpinCost::look(int64_t nowNs) {
   const std::optional<ThreadTime> time = time_();
   const std::optional<ThreadTime> before = std::exchange(before_, time);
@@ -31,7 +20,7 @@ void SpinCost::look(int64_t nowNs) {
 
 bool SpinCost::othersHadLittle(const ThreadTime& time, int64_t nowNs) {
   if (window_ && nowNs - window_->beganNs < kWindowNs) return false;
-  const std::optional<CoreTime> core = core_();
+  const std::optional<TurnCost::CoreTime> core = core_();
   const std::optional<Window> window = std::move(window_);
   window_ = core ? std::optional(Window{*core, time.ranNs, nowNs}) : std::nullopt;
   if (!core || !window || core->core != window->core.core) return false;
@@ -43,7 +32,7 @@ bool SpinCost::othersHadLittle(const ThreadTime& time, int64_t nowNs) {
 }
 
 SpinCost& spinCostOfThread() {
-  static thread_local SpinCost cost(timeOfThread, tasksOfCore);
+  static thread_local SpinCost cost(timeOfThread, [] { return timeOfCore({}); });
   return cost;
 }
 

@@ -6,10 +6,10 @@
 // busy is woken at once.  The system counts for how long a thread was ready to run and had no core; a thread that spins
 // looks at that now and then.
 //
-// What the system itself does on the core (ksoftirqd, for what a network delivers) is no such program: it wants the
-// core for as long as the thread waits for that network, and a thread that sleeps is awake later than one that has its
-// core back.  So delays count only if they are as long as the turns of programs that compute, and a thread that is kept
-// from its core asks, over a longer time, what tasks had it.
+// ksoftirqd, by which the system serves a network, is no such program.  It wants the core while the thread waits for
+// that network, and a thread that sleeps is awake later than one that has its core back.  So delays count only if they
+// are as long as the turns of programs that compute.  A thread that is kept from its core also asks, over a longer
+// time, what tasks had it.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,16 @@
 #include <utility>
 
 #include "src/exec/thread_time.hpp"
+#include "src/exec/turn_cost.hpp"
 
 namespace tutti {
 
 /// One thread.  Times are those of nowNs().
 class SpinCost {
  public:
-  /// What the tasks of the core that the thread is on have had of it.
-  struct CoreTime {
-    int core = 0;
-    int64_t tasksNs = 0;  // since the machine started; not what the system did for itself
-  };
   /// time: that of the thread; nothing: the system does not tell, and waits stay as they are.  core: nothing: the
   /// system does not tell, and whoever had the core was a program.
-  SpinCost(std::function<std::optional<ThreadTime>()> time, std::function<std::optional<CoreTime>()> core)
+  SpinCost(std::function<std::optional<ThreadTime>()> time, std::function<std::optional<TurnCost::CoreTime>()> core)
       : time_(std::move(time)), core_(std::move(core)) {}
 
   /// Whether a wait that has spun for kBriefNs is to sleep.
@@ -51,11 +47,11 @@ class SpinCost {
   static constexpr int64_t kLeastTurnNs = 300'000;
   /// It is not if other tasks had less than such a part of it for so long, the system's clock of cores being one of
   /// hundredths of a second.  That is believed for a while, twice as long each time that it is found again.
-  static constexpr int64_t kWindowNs = 100'000'000, kLeastTrustNs = 1'000'000'000, kMostTrustNs = 4'000'000'000;
+  static constexpr int64_t kWindowNs = TurnCost::kWindowNs, kLeastTrustNs = 1'000'000'000, kMostTrustNs = 4'000'000'000;
 
  private:
   struct Window {
-    CoreTime core;
+    TurnCost::CoreTime core;
     int64_t ranNs = 0, beganNs = 0;
   };
   void look(int64_t nowNs);
@@ -63,7 +59,7 @@ class SpinCost {
   bool othersHadLittle(const ThreadTime& time, int64_t nowNs);
 
   std::function<std::optional<ThreadTime>()> time_;
-  std::function<std::optional<CoreTime>()> core_;
+  std::function<std::optional<TurnCost::CoreTime>()> core_;
   std::optional<ThreadTime> before_;  // at the last look
   int64_t lookedNs_ = 0, nextLookNs_ = 0;
   bool shared_ = false;

@@ -1,4 +1,4 @@
-// What has to hold whatever the input is: a target ends where it does not, and says at which line.
+// A condition that holds for every input.  Where it does not, the target ends and names file and line.
 #pragma once
 
 #include <cstdio>

@@ -388,6 +388,18 @@ class Ranks(unittest.TestCase):
         self.assertEqual(process.returncode, 0)
         self.assertTrue(self.ends(process.pid))
 
+    def test_hogs_beside_a_program_are_in_the_session_that_is_asked_for_and_end_with_it(self):
+        def mine():
+            """Busy loops of this process."""
+            with open(f"/proc/self/task/{os.getpid()}/children") as f:
+                return [int(pid) for pid in f.read().split()]
+        before = mine()
+        for kind, loops in (("same-session", 2), ("own-session", 0)):
+            with hogs.beside(2, kind):
+                new = [pid for pid in mine() if pid not in before]
+                self.assertEqual(sum(os.getsid(pid) == os.getsid(0) for pid in new), loops)
+            self.assertEqual(mine(), before)
+
     def test_hogs_of_another_session_compute_as_long_as_they_are_wanted(self):
         def programs(session):
             """What the processes of a session run, in order of name."""
@@ -467,7 +479,7 @@ class Settings(unittest.TestCase):
         self.assertNotIn("pingpong", {op for op, *_ in everything})
         self.assertEqual({op for op, dtype, *_ in everything if dtype == "bfloat16"}, {"allreduce"})
         for wrong in (["--ops", "allredcue"], ["--ranks", "1"], ["--sizes", "8X"], ["--hogs", "-1"], ["--hogs", "2", "session"],
-                      ["--data", "old"]):
+                      ["--data", "old"], ["--limits", "/nowhere"]):
             with self.assertRaises(SystemExit), open(os.devnull, "w") as null:
                 sys.stderr, kept = null, sys.stderr
                 try:

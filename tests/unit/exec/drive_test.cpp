@@ -131,7 +131,7 @@ TEST_CASE("a wait stays awake for as long as its communicator wants") {
                                          {TUTTI_WAIT_BLOCK, true, 5000, 5 * kMs}}));
   CAPTURE(row.mode, row.spin, row.spinUs);
   spinCostOfThread() = SpinCost([] { return std::optional<ThreadTime>(); },
-                                [] { return std::optional<SpinCost::CoreTime>(); });  // whatever else runs
+                                [] { return std::optional<TurnCost::CoreTime>(); });  // whatever else runs
   CountingSleeper sleeper;
   Sleeper* const sleepers[] = {&sleeper};
   const int64_t start = nowNs();
@@ -154,7 +154,7 @@ TEST_CASE("a wait stays awake for as long as its communicator wants") {
 TEST_CASE("a thread whose core others want spins little") {
   int64_t now = nowNs() - SpinCost::kBetweenLooksNs;
   SpinCost spins([&] { return std::optional(ThreadTime{.delayNs = now}); },
-                 [] { return std::optional<SpinCost::CoreTime>(); });  // it never had the core
+                 [] { return std::optional<TurnCost::CoreTime>(); });  // it never had the core
   CHECK(!spins.briefly(now));
   now = nowNs() + 1000 * kMs;  // so that it holds for the whole test
   REQUIRE(spins.briefly(now));

@@ -11,7 +11,7 @@ constexpr int64_t kLook = SpinCost::kBetweenLooksNs;
 
 struct Thread {
   std::optional<ThreadTime> time = ThreadTime();
-  std::optional<SpinCost::CoreTime> core;
+  std::optional<TurnCost::CoreTime> core;
   int64_t now = 1'000'000'000;
   int looks = 0;
   SpinCost cost{[this] { return ++looks, time; }, [this] { return core; }};
