@@ -69,7 +69,7 @@ TEST_CASE("work of the system that takes the core often and briefly is no reason
 TEST_CASE("a core that the system wants for itself is none that others want, as far as that is known") {
   constexpr int64_t kPart = kLook / 2, kLooks = SpinCost::kWindowNs / kLook;
   Thread thread;
-  thread.core.emplace();
+  thread.core = TurnCost::CoreTime();
   CHECK(!thread.after(kLook, 0));
   for (int i = 0; i < kLooks; ++i) CHECK(thread.after(kLook, kPart));  // it has to be found out first
   int64_t trusted = 0;
@@ -83,7 +83,7 @@ TEST_CASE("a core that the system wants for itself is none that others want, as 
 TEST_CASE("a program that comes beside what the system does is seen") {
   constexpr int64_t kPart = kLook / 2;
   Thread thread;
-  thread.core.emplace();
+  thread.core = TurnCost::CoreTime();
   CHECK(!thread.after(kLook, 0));
   for (int64_t ns = 0; ns < 2 * SpinCost::kWindowNs; ns += kLook) CHECK(thread.after(kLook, kPart, kPart / 2));
   thread.core->core = 1;  // a thread that moves to another core
