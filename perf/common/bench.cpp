@@ -258,6 +258,21 @@ void Bench::meetBeforeTiming() {
   finish();
 }
 
+void Bench::meetWithNewData() {
+  for (const Rank& r : ranks_) fillInput(r, seed_);
+  ++seed_;
+  meetBeforeTiming();
+}
+
+// Untimed calls with data as timed ones have them, from which Tutti learns: the first makes plans.
+void Bench::warmUp() {
+  for (int i = 0; i <= options_.warmup; ++i) {
+    if (options_.fresh && i > 0) meetWithNewData();
+    issue(options_.aggregate);
+  }
+  finish();
+}
+
 // One timed round of calls.
 void Bench::complete() {
   issue(options_.aggregate);
@@ -269,9 +284,8 @@ void Bench::complete() {
 // Microseconds per call: every round of calls is timed alone, with data that was written just before.
 double Bench::timeFreshCalls(std::vector<double>* callTimesUs) {
   double elapsed = 0;
-  for (int i = 0; i < options_.iterations; ++i, ++seed_) {
-    for (const Rank& r : ranks_) fillInput(r, seed_);
-    meetBeforeTiming();
+  for (int i = 0; i < options_.iterations; ++i) {
+    meetWithNewData();
     const double start = nowUs();
     complete();
     finish();
@@ -317,9 +331,7 @@ double Bench::timeCalls(std::vector<double>* callTimesUs) {
 Measurement Bench::measure(int root, size_t bytes, bool inPlace) {
   place(root, bytes, inPlace);
   fill(seed_++);
-  issue(options_.aggregate);  // untimed: plans are made here
-  for (int i = 0; i < options_.warmup; ++i) issue(options_.aggregate);
-  finish();
+  warmUp();
   Measurement m;
   m.timeUs = options_.fresh ? timeFreshCalls(&m.callTimesUs) : timeCalls(&m.callTimesUs);
   size_t wrong = 0;

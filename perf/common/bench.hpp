@@ -60,6 +60,8 @@ class Bench {
   void issue(int times);
   void finish();
   void meetBeforeTiming();
+  void meetWithNewData();
+  void warmUp();
 
   World& world_;
   const Options& options_;

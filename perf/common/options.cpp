@@ -63,7 +63,7 @@ constexpr Flag kFlags[] = {
     {'K', "per_iter_skip", "N", "leave out the first N calls there (0)"},
     {0, "adopt", nullptr,
      "buffers of malloc, registered with the communicator, which then moves them into shared memory", kAdopt},
-    {0, "fresh", nullptr, "write new data before each timed call, outside of the time", kFresh},
+    {0, "fresh", nullptr, "write new data before each call but the first, outside of the time", kFresh},
     {0, "plot", "FILE.svg", "draw bus bandwidth over size, what 8 of 10 calls reached, and what was expected", kPlot},
     {'h', "help", nullptr, "this text"},
     {0, "version", nullptr, "the version", kVersion},

@@ -92,8 +92,8 @@ class CallPlanner {
   /// The same of sends.  By the thread that uses the endpoints.
   SendLearning& sends() { return sendLearning_; }
   /// The ways to try for calls of this kind, at most Trials::kMostWays, the planner's choice first; the same on all
-  /// ranks.
-  Result<std::vector<TriedWay>> waysOf(const Call& call);
+  /// ranks.  mapped: peers map the memory of some of these calls.
+  Result<std::vector<TriedWay>> waysOf(const Call& call, bool mapped);
   /// The trials of a kind have come to an end.
   void tellLearned(const Call& call, const Learning::Kind& kind);
   /// At the end of a communicator: what was learned is kept for later jobs of this machine's user, by rank 0.
@@ -120,6 +120,7 @@ class CallPlanner {
   Estimates* estimatesFor(bool resident) const;
   int mostLanes(bool resident = false) const;
   size_t leastMappedBytes(const std::optional<Protocol>& asked) const;
+  size_t leastMappedBytes(const Choice& choice) const;
   static void fitToBlocks(Choice* choice, size_t lanesOfOne, int mostLanes);
   bool rewrites(const PlanKey& key) const;
   PlanKey keyOf(const Call& call) const;
@@ -131,6 +132,7 @@ class CallPlanner {
   Result<Choice> choosePlan(const Shape& shape, const Call& call, const PlanKey& key);
   Result<Choice> chooseWay(const Call& call, const TriedWay& way);
   Result<std::optional<uint64_t>> roundingOfWay(const Call& call, const TriedWay& way);
+  bool readsMapped(const PlanRequest& request, const Algorithm& algorithm, bool joined) const;
   std::optional<TunedWay> worthKeeping(const Call& call, const Learning::Kind& kind) const;
   std::vector<TunedSend> sendsWorthKeeping();
   CallEstimate estimateMessage(int peer, size_t bytes) const;

@@ -27,7 +27,8 @@ bool isMapped(const void* send, const void* recv) {
 
 std::string describe(const TriedWay& way) {
   if (way.algorithm == nullptr) return "a plan of its own";
-  return cat(way.algorithm->name, ", ", protocolName(way.protocol), way.joined ? ", chunks joined" : "");
+  return cat(way.algorithm->name, ", ", protocolName(way.protocol), way.joined ? ", chunks joined" : "",
+             way.copied ? ", copied" : "");
 }
 
 std::string usText(uint64_t ns) { return number(std::round(static_cast<double>(ns) / 10) / 100); }

@@ -25,6 +25,7 @@ struct TriedWay {
   Protocol protocol = Protocol::Slots;
   bool joined = false;
   bool planned = true;  // the planner's choice
+  bool copied = false;  // Choice::copied
 
   /// Puts it into overrides, unless the planner chooses it anyway.
   void addTo(Collective collective, Overrides* overrides) const;

@@ -102,6 +102,10 @@ bool CallPlanner::mayLendMapped(const Shape& shape, size_t leastBytes) const {
 
 size_t CallPlanner::leastMappedBytes() const { return leastMappedBytes(state_.overrides.protocol); }
 
+size_t CallPlanner::leastMappedBytes(const Choice& choice) const {
+  return choice.copied ? SIZE_MAX : leastMappedBytes(choice.overrides.protocol);
+}
+
 size_t CallPlanner::leastMappedBytes(const std::optional<Protocol>& asked) const {
   if (asked && *asked != Protocol::Direct) return SIZE_MAX;
   return state_.links.ranksPerCore > 1 ? kLeastMappedBytesOnSharedCores : kLeastMappedBytes;
@@ -191,7 +195,7 @@ Shape CallPlanner::shapeFor(const Choice& choice, Shape shape) const {
 }
 
 Rewrites CallPlanner::rewritesFor(const Choice& choice, const Shape& shape, const PlanKey& key) const {
-  const size_t leastMapped = leastMappedBytes(choice.overrides.protocol);
+  const size_t leastMapped = leastMappedBytes(choice);
   // Blocks read what others lend where it lies, and messages that they would rather send inline they do.
   const bool residentDirect = key.resident && comm_.layout().oneLaunch && leastMapped < SIZE_MAX;
   const bool mapped = !key.resident && mayLendMapped(shape, leastMapped);
@@ -277,7 +281,7 @@ Result<bool> CallPlanner::bind(const Call& call, Making* making) {
   entry.plan->wire = code;
   entry.plan->lendsAll =
       making->choice.protocol == Protocol::Direct && !comm_.layout().anyCuda() && !rewrites(making->key);
-  entry.plan->leastMappedBytes = leastMappedBytes(making->choice.overrides.protocol);
+  entry.plan->leastMappedBytes = leastMappedBytes(making->choice);
   entry.plan->posts = comm_.executor().postings();
   TUTTI_TRY(comm_.executor().equip(&entry, resident));
   return true;

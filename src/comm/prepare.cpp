@@ -102,7 +102,7 @@ Result<bool> Batch::compareWays(const Call& call, Learning::Kind* kind) {
     if (trials.settled() && !kind->ways.empty()) comm_.planner().tellLearned(call, *kind);
   }
   if (trials.wants() == Trials::Wants::Ways) {
-    TUTTI_ASSIGN(kind->ways, comm_.planner().waysOf(call));
+    TUTTI_ASSIGN(kind->ways, comm_.planner().waysOf(call, !trials.inPlainMemory()));
     trials.offer(static_cast<int>(kind->ways.size()));
   }
   return planWays(call, kind);

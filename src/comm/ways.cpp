@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <span>
 
 #include "src/base/log.hpp"
 #include "src/comm/comm.hpp"
@@ -54,6 +55,38 @@ std::vector<const Candidate*> cheapOnes(const Choice& choice, double most) {
   return rows;
 }
 
+bool sameWay(const TriedWay& a, const TriedWay& b) {
+  return a.algorithm == b.algorithm && a.protocol == b.protocol && a.joined == b.joined && a.copied == b.copied;
+}
+
+/// Whether one of these rows is the same way.  published: what is published to all takes no protocol.
+bool isAmong(std::span<const Candidate* const> rows, const Candidate& row, bool published) {
+  return std::ranges::any_of(rows, [&](const Candidate* other) {
+    const bool same = other->protocol == row.protocol && other->joined == row.joined;
+    return (other->algorithm == row.algorithm && (published || same)) || looksLike(*other, row);
+  });
+}
+
+TriedWay copiedBy(TriedWay way) {
+  way.copied = true;
+  return way;
+}
+
+/// What a way adds to those that are there.  readsMapped: it reads values where they lie, by either protocol alike; it
+/// may also have them copied.
+std::vector<TriedWay> variantsOf(const TriedWay& way, bool readsMapped, std::span<const TriedWay> there) {
+  if (!readsMapped) return {way};
+  const auto isThere = [&](bool copied) {
+    return std::ranges::any_of(there, [&](const TriedWay& other) {
+      return other.algorithm == way.algorithm && !other.joined && other.copied == copied;
+    });
+  };
+  std::vector<TriedWay> ways;
+  if (way.protocol != Protocol::Direct && !isThere(true)) ways.push_back(copiedBy(way));
+  if (!isThere(false)) ways.push_back(way);
+  return ways;
+}
+
 /// Disturbed figures are usually wrong about a protocol, whatever the algorithm.  The choice's algorithm by the other
 /// protocol comes first: it also rounds as the choice does.
 void otherProtocolFirst(const Choice& choice, std::vector<const Candidate*>* rows) {
@@ -76,6 +109,7 @@ Result<Choice> CallPlanner::chooseWay(const Call& call, const TriedWay& way) {
     choice.overrides = asked;
     choice.unmet.clear();
   }
+  choice.copied = way.copied;
   return choice;
 }
 
@@ -86,7 +120,16 @@ Result<std::optional<uint64_t>> CallPlanner::roundingOfWay(const Call& call, con
   return ::tutti::roundingOf(choice, shape, rewritesFor(choice, shape, key), call.dtype);
 }
 
-Result<std::vector<TriedWay>> CallPlanner::waysOf(const Call& call) {
+/// Whether values by such a plan, in memory that peers map, are read where they lie.  The same on all ranks.
+bool CallPlanner::readsMapped(const PlanRequest& request, const Algorithm& algorithm, bool joined) const {
+  const size_t least = leastMappedBytes();
+  Shape shape = request.shape;
+  if (joined || publishes(request, algorithm) || !mayLendMapped(shape, least)) return false;
+  shape.rank = 0;
+  return chunkBytes(shape, algorithm.build(shape)) >= least;
+}
+
+Result<std::vector<TriedWay>> CallPlanner::waysOf(const Call& call, bool mapped) {
   std::vector<TriedWay> ways(1);
   const PlanKey key = keyOf(call);
   if (key.narrow) return ways;  // where messages are rounded, each way gives other bits
@@ -103,30 +146,28 @@ Result<std::vector<TriedWay>> CallPlanner::waysOf(const Call& call) {
     TUTTI_ASSIGN(bits, roundingOfWay(call, ways[0]));
     if (!bits) return ways;
   }
-  std::vector<const Candidate*> taken;
-  for (const Candidate& row : choice.table) {
-    if (row.algorithm == ways[0].algorithm && row.protocol == ways[0].protocol && row.joined == ways[0].joined)
-      taken.push_back(&row);
-  }
-  const auto isThere = [&](const Candidate& row) {
-    // What is published to all takes no protocol.
-    const bool published = publishes(request, *row.algorithm);
-    return std::ranges::any_of(taken, [&](const Candidate* other) {
-      const bool same = other->protocol == row.protocol && other->joined == row.joined;
-      return (other->algorithm == row.algorithm && (published || same)) || looksLike(*other, row);
-    });
+  const auto add = [&](const TriedWay& way) -> Status {
+    if (ways.size() == Trials::kMostWays) return {};
+    if (sameBits) {
+      TUTTI_ASSIGN(const std::optional<uint64_t> others, roundingOfWay(call, way));
+      if (others != bits) return {};
+    }
+    ways.push_back(way);
+    return {};
   };
-  std::vector<const Candidate*> rows = cheapOnes(choice, request.within);
-  if (!good) otherProtocolFirst(choice, &rows);
+  const auto reads = [&](const TriedWay& way) { return mapped && readsMapped(request, *way.algorithm, way.joined); };
+  if (ways[0].protocol != Protocol::Direct && reads(ways[0])) TUTTI_TRY(add(copiedBy(ways[0])));
+  std::vector<const Candidate*> rows = cheapOnes(choice, request.within), taken;
+  if (!good || mapped) otherProtocolFirst(choice, &rows);
+  for (const Candidate& row : choice.table) {
+    if (sameWay(wayOf(row), ways[0])) taken.push_back(&row);
+  }
   for (const Candidate* row : rows) {
     if (ways.size() == Trials::kMostWays) break;
-    if (isThere(*row)) continue;
-    if (sameBits) {
-      TUTTI_ASSIGN(const std::optional<uint64_t> others, roundingOfWay(call, wayOf(*row)));
-      if (others != bits) continue;
-    }
-    ways.push_back(wayOf(*row));
-    taken.push_back(row);
+    if (isAmong(taken, *row, publishes(request, *row->algorithm))) continue;
+    const size_t before = ways.size();
+    for (const TriedWay& way : variantsOf(wayOf(*row), reads(wayOf(*row)), ways)) TUTTI_TRY(add(way));
+    if (ways.size() > before) taken.push_back(row);
   }
   return ways;
 }

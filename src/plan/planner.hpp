@@ -144,6 +144,8 @@ struct Choice {
   int nChannels = 1;
   /// Shape::messageBytes is to be the request's joinBytes; else 0.
   bool joined = false;
+  /// Memory that peers map is sent like other memory, and not read where it lies; only for who tries ways.
+  bool copied = false;
   /// What messages between hosts travel as: the request's, or Full.
   WireFormat wire = WireFormat::Full;
   double costUs = 0;

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "src/comm/handle.hpp"
+#include "tests/support/processes.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/temp_folder.hpp"
 #include "tests/support/variable.hpp"
@@ -98,6 +99,41 @@ std::string integersAreExact(const Rank& r) {
   });
 }
 
+/// Sums in memory that peers map, which messages are large enough to be read in.
+std::string sumsInMappedMemory(const Rank& r) {
+  constexpr size_t count = 40'000;
+  void *in = nullptr, *out = nullptr;
+  RANK_TRY(tuttiMemAlloc(&in, count * sizeof(float)));
+  RANK_TRY(tuttiMemAlloc(&out, count * sizeof(float)));
+  auto* const sum = static_cast<float*>(out);
+  for (size_t i = 0; i < count; ++i) static_cast<float*>(in)[i] = inputOf(r.rank)[i % kCount];
+  const Call call = callOf(Collective::AllReduce, count, tuttiFloat32);
+  std::vector<float> first;
+  const auto keepsBits = [&](int number) -> std::string {
+    std::fill_n(sum, count, -1.0F);
+    RANK_TRY(tuttiAllReduce(in, out, count, tuttiFloat32, tuttiSum, r.comm, nullptr));
+    if (number == 0) first.assign(sum, sum + count);
+    return std::memcmp(first.data(), sum, count * sizeof(float)) == 0 ? "" : "other bits";
+  };
+  if (std::string wrong = untilLearned(r, {call}, keepsBits); !wrong.empty()) return wrong;
+  CallPlanner& planner = r.comm->comm->planner();
+  const std::vector<TriedWay>& ways = learningOf(r)->kindOf(call)->ways;
+  RANK_CHECK(std::ranges::count(ways, true, &TriedWay::copied) > 0);
+  RANK_CHECK(std::ranges::count(ways, false, &TriedWay::copied) > 0);
+  for (size_t i = 0; i < ways.size(); ++i) {
+    const auto entry = planner.plan(call, false, static_cast<uint8_t>(i));
+    RANK_CHECK(entry.ok() && *entry != nullptr);
+    RANK_CHECK(((*entry)->plan->leastMappedBytes == SIZE_MAX) == ways[i].copied);
+  }
+  const Result<std::vector<TriedWay>> inPlain = planner.waysOf(call, false);
+  RANK_CHECK(inPlain.ok() && std::ranges::count(*inPlain, true, &TriedWay::copied) == 0);
+  const Result<std::vector<TriedWay>> small = planner.waysOf(callOf(Collective::AllReduce, 64, tuttiFloat32), true);
+  RANK_CHECK(small.ok() && std::ranges::count(*small, true, &TriedWay::copied) == 0);
+  RANK_TRY(tuttiMemFree(in));
+  RANK_TRY(tuttiMemFree(out));
+  return "";
+}
+
 /// Some ranks make their calls in groups or on streams, whose times are not known; all take the same ways.
 std::string mixedCalls(const Rank& r) {
   std::vector<int64_t> mine(64, r.rank), all(64 * static_cast<size_t>(r.nRanks));
@@ -163,6 +199,17 @@ TEST_CASE("integers and copies are exact by every way that is tried") {
   for (const int nRanks : {2, 3}) CHECK(onRanks(nRanks, integersAreExact) == "");
 }
 
+TEST_CASE("processes whose memory peers map also try copies of it, and sums keep their bits") {
+  const auto rank = [](int nRanks) {
+    return [nRanks](int r, const UniqueIds& ids) {
+      const tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+      return asRank(r, nRanks, ids[0], config, sumsInMappedMemory);
+    };
+  };
+  const auto isKilled = [](int) { return false; };
+  for (const int nRanks : {2, 3}) CHECK(unlessEnded(onProcesses(nRanks, rank(nRanks)), isKilled) == "");
+}
+
 TEST_CASE("ranks that make a call in a group or on a stream take the way that the others take") {
   const Variable learn("TUTTI_LEARN", "1");
   CHECK(onRanks(3, mixedCalls) == "");
@@ -198,7 +245,7 @@ TEST_CASE("where figures were disturbed, calls also try the protocol that these 
     figures.disturbed = disturbed;
     REQUIRE(writeCalibration(calibrationPath(thisMachine()), figures).ok());
     const auto tries = [&](const Rank& r) -> std::string {
-      const Result<std::vector<TriedWay>> ways = r.comm->comm->planner().waysOf(call);
+      const Result<std::vector<TriedWay>> ways = r.comm->comm->planner().waysOf(call, false);
       RANK_CHECK(ways.ok() && ways->front().protocol == Protocol::Direct);
       const bool other =
           ways->size() > 1 && (*ways)[1].protocol == Protocol::Slots && (*ways)[1].algorithm == ways->front().algorithm;
