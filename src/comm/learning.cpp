@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "src/base/text.hpp"
 #include "src/cost/kept_text.hpp"
 #include "src/device/host/host_memory.hpp"
 
@@ -29,6 +30,12 @@ std::string describe(const TriedWay& way) {
   if (way.algorithm == nullptr) return "a plan of its own";
   return cat(way.algorithm->name, ", ", protocolName(way.protocol), way.joined ? ", chunks joined" : "",
              way.copied ? ", copied" : "");
+}
+
+uint64_t hashOf(const std::vector<TriedWay>& ways) {
+  uint64_t hash = ways.size();
+  for (const TriedWay& way : ways) hash = hashText(describe(way), hash);
+  return hash;
 }
 
 std::string usText(uint64_t ns) { return number(std::round(static_cast<double>(ns) / 10) / 100); }

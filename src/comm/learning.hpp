@@ -34,6 +34,8 @@ struct TriedWay {
 bool isMapped(const void* send, const void* recv);
 /// "twoshot, slots".
 std::string describe(const TriedWay& way);
+/// Of ways in this order; the same in all processes.
+uint64_t hashOf(const std::vector<TriedWay>& ways);
 /// Microseconds, to a hundredth.
 std::string usText(uint64_t ns);
 

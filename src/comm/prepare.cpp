@@ -102,10 +102,29 @@ Result<bool> Batch::compareWays(const Call& call, Learning::Kind* kind) {
     if (trials.settled() && !kind->ways.empty()) comm_.planner().tellLearned(call, *kind);
   }
   if (trials.wants() == Trials::Wants::Ways) {
-    TUTTI_ASSIGN(kind->ways, comm_.planner().waysOf(call, !trials.inPlainMemory()));
-    trials.offer(static_cast<int>(kind->ways.size()));
+    TUTTI_ASSIGN(const bool agreed, agreeOnWays(call, kind));
+    if (!agreed) return false;
   }
   return planWays(call, kind);
+}
+
+/// Ranks that took different ways would read each other's messages as other ones.  All come to the same ways by the
+/// same figures; whether they did, they tell each other, as processors may round differently, and nobody hears of that.
+Result<bool> Batch::agreeOnWays(const Call& call, Learning::Kind* kind) {
+  std::vector<TriedWay>& ways = kind->ways;
+  if (ways.empty()) {
+    TUTTI_ASSIGN(ways, comm_.planner().waysOf(call, !kind->trials.inPlainMemory()));
+  }
+  const uint64_t mine = hashOf(ways);
+  TUTTI_ASSIGN(const auto all, exchanged([mine] { return std::vector{mine}; }));
+  if (!all) return false;
+  const bool alike = std::ranges::all_of(*all, [mine](uint64_t other) { return other == mine; });
+  if (!alike) {
+    ways.resize(1);
+    TUTTI_INFO("plan", "ranks would try different ways for ", callName(call), "; it goes as planned");
+  }
+  kind->trials.offer(static_cast<int>(ways.size()));
+  return true;
 }
 
 /// All before the first one is tried: a rank that makes a plan would disturb others of its core, whose calls are timed.

@@ -40,18 +40,20 @@ bool looksLike(const Candidate& a, const Candidate& b) {
          near(a.workUs, b.workUs) && near(a.wireUs, b.wireUs);
 }
 
-/// The rows that are expected to cost no more than `most` times the least, the cheapest first.
+/// The rows that are expected to cost no more than `most` times the least of those that nobody has measured, the
+/// cheapest first.  Compared as the planner does, which knows what all of these cost and of others maybe: the same on
+/// all ranks.
 std::vector<const Candidate*> cheapOnes(const Choice& choice, double most) {
   std::vector<const Candidate*> rows;
-  double least = choice.costUs;
+  double least = HUGE_VAL;
   for (const Candidate& row : choice.table) {
     const bool usable = row.excluded.empty() && !row.ready && !row.atLeast && std::isfinite(row.costUs);
-    if (!usable) continue;
+    if (!usable || row.tuned) continue;
     rows.push_back(&row);
-    if (!row.tuned) least = std::min(least, row.costUs);
+    least = std::min(least, row.comparedUs());
   }
-  std::erase_if(rows, [&](const Candidate* row) { return row->costUs > most * least; });
-  std::ranges::stable_sort(rows, {}, [](const Candidate* row) { return row->costUs; });
+  std::erase_if(rows, [&](const Candidate* row) { return row->comparedUs() > most * least; });
+  std::ranges::stable_sort(rows, {}, [](const Candidate* row) { return row->comparedUs(); });
   return rows;
 }
 

@@ -196,7 +196,8 @@ class Comparison {
   Status settle() {
     double best = HUGE_VAL;
     for (const Candidate& row : choice_->table) {
-      if (row.excluded.empty() && !row.atLeast) best = std::min(best, row.comparedUs());
+      const bool beside = row.tuned && r_.within > 1;  // asked for what there is beside it
+      if (row.excluded.empty() && !row.atLeast && !beside) best = std::min(best, row.comparedUs());
     }
     const auto costOf = [&](const Asked& asked) { return choice_->table[asked.row].comparedUs(); };
     std::stable_sort(open_.begin(), open_.end(), [&](const Asked& a, const Asked& b) { return costOf(a) < costOf(b); });

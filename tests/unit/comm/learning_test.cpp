@@ -210,6 +210,27 @@ TEST_CASE("processes whose memory peers map also try copies of it, and sums keep
   for (const int nRanks : {2, 3}) CHECK(unlessEnded(onProcesses(nRanks, rank(nRanks)), isKilled) == "");
 }
 
+TEST_CASE("ranks that would try different ways try none") {
+  const auto differ = [](const Rank& r) -> std::string {
+    std::vector<int64_t> mine(64, r.rank), all(64 * static_cast<size_t>(r.nRanks));
+    const Call like = callOf(Collective::AllGather, mine.size(), tuttiInt64);
+    Learning::Kind* const kind = learningOf(r)->kindOf(like);
+    if (r.rank == 1) {
+      kind->ways = *r.comm->comm->planner().waysOf(like, false);
+      kind->ways.push_back(kind->ways.back());
+    }
+    const std::string wrong = untilLearned(r, {like}, [&](int) -> std::string {
+      std::ranges::fill(all, -1);
+      RANK_TRY(tuttiAllGather(mine.data(), all.data(), mine.size(), tuttiInt64, r.comm, nullptr));
+      for (size_t i = 0; i < all.size(); ++i) RANK_CHECK(all[i] == static_cast<int64_t>(i / 64));
+      return "";
+    });
+    RANK_CHECK(kind->trials.nWays() == 1 && kind->ways.size() == 1);
+    return wrong;
+  };
+  CHECK(onRanks(3, differ) == "");
+}
+
 TEST_CASE("ranks that make a call in a group or on a stream take the way that the others take") {
   const Variable learn("TUTTI_LEARN", "1");
   CHECK(onRanks(3, mixedCalls) == "");
@@ -277,5 +298,11 @@ TEST_CASE("what one job learned the next one takes at once") {
   CHECK(kept.sets[0].learned[0].us == 2e-3);
   const auto takes = [&](const Rank& r) { return algorithm(r) == "ring" ? "" : algorithm(r); };
   CHECK(onRanks(5, takes) == "");
+  const auto triesOthers = [&](const Rank& r) -> std::string {
+    const Result<std::vector<TriedWay>> ways = r.comm->comm->planner().waysOf(call, false);
+    RANK_CHECK(ways.ok() && ways->front().algorithm->name == "ring" && ways->size() > 1);
+    return "";
+  };
+  CHECK(onRanks(5, triesOthers) == "");
   CHECK(onRanks(4, takes) != "");  // other ranks than those that learned it
 }

@@ -1,8 +1,12 @@
 #include "src/plan/tuning.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <tuple>
 
 #include "src/cost/kept_text.hpp"
+#include "src/plan/estimates.hpp"
 #include "src/plan/planner.hpp"
 #include "tests/support/temp_folder.hpp"
 #include "tests/support/variable.hpp"
@@ -89,6 +93,38 @@ TEST_CASE("what jobs learned holds for about its size, before what was tuned") {
   tuning.learn(kFour, TunedWay{Collective::AllGather, 100, "ring", Protocol::Slots, 1});
   CHECK(tunedFor(tuning, request(Collective::AllGather, 90))->us == 1);
   CHECK(!tunedFor(tuning, request(Collective::AllGather, 1000)));
+}
+
+TEST_CASE("what there is beside a measured way is estimated, whatever was estimated before") {
+  using Row = std::tuple<std::string_view, Protocol, bool, double>;
+  const Tuning tuning = tunings();
+  const Calibration figures = defaultCalibration(kTunedMachine, linkKinds());
+  const auto beside = [&](Estimates* estimates, const PlanRequest& r) {
+    const Result<Choice> choice = plan(r, figures, estimates);
+    REQUIRE((choice.ok() && choice->table.front().tuned));
+    double least = HUGE_VAL;
+    for (const Candidate& row : choice->table) {
+      if (!row.tuned && !row.atLeast && row.excluded.empty()) least = std::min(least, row.comparedUs());
+    }
+    std::vector<Row> rows;
+    for (const Candidate& row : choice->table) {
+      const bool near = !row.tuned && !row.atLeast && row.excluded.empty() && row.comparedUs() <= r.within * least;
+      if (near) rows.emplace_back(row.name(), row.protocol, row.joined, row.costUs);
+    }
+    return rows;
+  };
+  for (const size_t bytes : {size_t{1024}, size_t{16384}}) {
+    PlanRequest r = request(Collective::AllReduce, bytes);
+    r.tuning = &tuning;
+    Estimates alone, afterAll;
+    PlanRequest all = r;
+    all.wholeTable = true;
+    REQUIRE(plan(all, figures, &afterAll).ok());
+    r.within = 2;
+    const std::vector<Row> rows = beside(&alone, r);
+    CHECK(rows.size() > 1);
+    CHECK(rows == beside(&afterAll, r));
+  }
 }
 
 TEST_CASE("what jobs learned of sends holds for about their size, before what was tuned") {
