@@ -1,9 +1,11 @@
 // The test driver itself: that it sees what it says it sees.  What it must not do is left in a graph that is never
 // launched, as not even a test driver can do it.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
 
 #include "tests/support/gpu.hpp"
+#include "tests/support/resident_bytes.hpp"
 
 using namespace tutti;
 using namespace tutti::test;
@@ -138,4 +140,21 @@ TEST_CASE("the test driver fails the call that it is told to, once, and delays w
   CHECK(late);
   CHECK(m.own().synchronize() == "");
   for (const cuda::Address memory : kept) release(memory);
+}
+
+// What it keeps are the clocks of releases, and those use up what it counts time by.
+TEST_CASE("filling many words leaves nothing of each with the thread sanitizer") {
+  const Mistakes m("devices=1");
+  if (!Mistakes::there()) return;
+  constexpr size_t kWords = size_t{1} << 18;
+  const cuda::Address memory = allocate(kWords * 4, 0);
+  m.driver().cuMemsetD8Async(memory, 0, kWords * 4, m.own().stream());
+  CHECK(m.own().synchronize() == "");
+  const uint64_t before = residentBytes();
+  CHECK(m.driver().cuMemsetD32Async(memory, 7, kWords, m.own().stream()) == cuda::kSuccess);
+  CHECK(m.own().synchronize() == "");
+  CHECK(residentBytes() < before + kWords * 64);
+  const auto* words = reinterpret_cast<const uint32_t*>(memory);
+  CHECK(std::count(words, words + kWords, 7u) == static_cast<long>(kWords));
+  release(memory);
 }

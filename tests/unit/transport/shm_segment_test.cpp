@@ -1,27 +1,14 @@
 // Segments, their layout and memory, connecting, and what a peer gone wild may have written.
 #include <sys/mman.h>
 
-#include <cstdio>
-
 #include "src/device/host/host_memory.hpp"
 #include "src/device/host/shared_memory.hpp"
+#include "tests/support/resident_bytes.hpp"
 #include "tests/unit/transport/shm_pair.hpp"
 #include "transport/shm/segment.hpp"
 
 using namespace tutti;
 using namespace tutti::test;
-
-namespace {
-
-uint64_t residentBytes() {
-  std::FILE* file = std::fopen("/proc/self/statm", "re");
-  unsigned long total = 0, resident = 0;
-  if (std::fscanf(file, "%lu %lu", &total, &resident) != 2) resident = 0;
-  std::fclose(file);
-  return uint64_t{resident} * 4096;
-}
-
-}  // namespace
 
 TEST_CASE("a segment that is not as it should be is refused") {
   using namespace tutti::shm;
