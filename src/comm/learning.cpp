@@ -53,7 +53,8 @@ Learning::Kind* Learning::kindOf(const Call& call) {
   const auto found = kinds_.find(key);
   if (found != kinds_.end()) return &found->second;
   if (kinds_.size() == kMostKinds) return nullptr;
-  const double bytes = static_cast<double>(call.count) * static_cast<double>(dataTypeBytes(call.dtype));
+  const int parts = blocksOfCall(call.collective, prices_.nRanks);
+  const double bytes = static_cast<double>(call.count) * static_cast<double>(dataTypeBytes(call.dtype)) * parts;
   const Trials trials({prices_.planNs, prices_.callNs + bytes * prices_.nsPerByte});
   return &kinds_.try_emplace(key, Kind{.trials = trials}).first->second;
 }

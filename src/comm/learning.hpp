@@ -49,7 +49,8 @@ class Learning {
   /// Of making plans, as for Trials, and of a call, the least of a rank.
   struct Prices {
     int64_t planNs = 0;
-    double callNs = 0, nsPerByte = 0;  // bytes: of the call's count
+    double callNs = 0, nsPerByte = 0;  // bytes: of a vector, or of all ranks' blocks
+    int nRanks = 1;
   };
   Learning(Among among, const Prices& prices) : among_(among), prices_(prices) {}
   Among among() const { return among_; }

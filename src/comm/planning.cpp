@@ -138,8 +138,10 @@ Status CallPlanner::setUpLearning() {
   // (perf/results/learning-2core-vm.txt), and the ranks of a core do so one after the other.
   constexpr double kPlanNsPerRank = 1e5;
   const double perCore = state_.links.ranksPerCore;
-  Learning::Prices prices{.planNs = static_cast<int64_t>(kPlanNsPerRank * comm_.nRanks() * perCore)};
-  // A call takes each rank a message of its part at the least, one after the other on a core that they share.
+  Learning::Prices prices{.planNs = static_cast<int64_t>(kPlanNsPerRank * comm_.nRanks() * perCore),
+                          .nRanks = comm_.nRanks()};
+  // A call takes each rank a message of its part (of a vector, or of all blocks) at the least, one after the other on a
+  // core that they share.
   if (const auto& link = state_.links.inter ? state_.links.inter : state_.links.intra) {
     const LinearCost& cost = state_.calibration.at(*link, Protocol::Slots).cost;
     prices.callNs = 1e3 * cost(0) * perCore;
