@@ -132,7 +132,7 @@ class CallPlanner {
   Result<Choice> choosePlan(const Shape& shape, const Call& call, const PlanKey& key);
   Result<Choice> chooseWay(const Call& call, const TriedWay& way);
   Result<std::optional<uint64_t>> roundingOfWay(const Call& call, const TriedWay& way);
-  bool readsMapped(const PlanRequest& request, const Algorithm& algorithm, bool joined) const;
+  bool readsMapped(const PlanRequest& request, const Candidate& row) const;
   std::optional<TunedWay> worthKeeping(const Call& call, const Learning::Kind& kind) const;
   std::vector<TunedSend> sendsWorthKeeping();
   CallEstimate estimateMessage(int peer, size_t bytes) const;

@@ -122,13 +122,14 @@ Result<std::optional<uint64_t>> CallPlanner::roundingOfWay(const Call& call, con
   return ::tutti::roundingOf(choice, shape, rewritesFor(choice, shape, key), call.dtype);
 }
 
-/// Whether values by such a plan, in memory that peers map, are read where they lie.  The same on all ranks.
-bool CallPlanner::readsMapped(const PlanRequest& request, const Algorithm& algorithm, bool joined) const {
+/// Whether values of memory that peers map are read where they lie.  The same on all ranks.
+bool CallPlanner::readsMapped(const PlanRequest& request, const Candidate& row) const {
   const size_t least = leastMappedBytes();
+  if (row.joined || publishes(request, *row.algorithm) || !mayLendMapped(request.shape, least)) return false;
   Shape shape = request.shape;
-  if (joined || publishes(request, algorithm) || !mayLendMapped(shape, least)) return false;
   shape.rank = 0;
-  return chunkBytes(shape, algorithm.build(shape)) >= least;
+  shape.parts = row.parts;
+  return chunkBytes(shape, row.algorithm->build(shape)) >= least;
 }
 
 Result<std::vector<TriedWay>> CallPlanner::waysOf(const Call& call, bool mapped) {
@@ -157,18 +158,20 @@ Result<std::vector<TriedWay>> CallPlanner::waysOf(const Call& call, bool mapped)
     ways.push_back(way);
     return {};
   };
-  const auto reads = [&](const TriedWay& way) { return mapped && readsMapped(request, *way.algorithm, way.joined); };
-  if (ways[0].protocol != Protocol::Direct && reads(ways[0])) TUTTI_TRY(add(copiedBy(ways[0])));
   std::vector<const Candidate*> rows = cheapOnes(choice, request.within), taken;
   if (!good || mapped) otherProtocolFirst(choice, &rows);
   for (const Candidate& row : choice.table) {
-    if (sameWay(wayOf(row), ways[0])) taken.push_back(&row);
+    if (!sameWay(wayOf(row), ways[0])) continue;
+    taken.push_back(&row);
+    const bool reads = mapped && row.protocol != Protocol::Direct && readsMapped(request, row);
+    if (reads) TUTTI_TRY(add(copiedBy(ways[0])));
   }
   for (const Candidate* row : rows) {
     if (ways.size() == Trials::kMostWays) break;
     if (isAmong(taken, *row, publishes(request, *row->algorithm))) continue;
     const size_t before = ways.size();
-    for (const TriedWay& way : variantsOf(wayOf(*row), reads(wayOf(*row)), ways)) TUTTI_TRY(add(way));
+    const bool reads = mapped && readsMapped(request, *row);
+    for (const TriedWay& way : variantsOf(wayOf(*row), reads, ways)) TUTTI_TRY(add(way));
     if (ways.size() > before) taken.push_back(row);
   }
   return ways;
