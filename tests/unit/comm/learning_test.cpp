@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 
@@ -305,4 +306,34 @@ TEST_CASE("what one job learned the next one takes at once") {
   };
   CHECK(onRanks(5, triesOthers) == "");
   CHECK(onRanks(4, takes) != "");  // other ranks than those that learned it
+}
+
+TEST_CASE("beside a way that was kept, a rank that explains its plans tries what the others try") {
+  const TempFolder folder;
+  const Variable where("TUTTI_CALIBRATION", cat(folder.path(), "/figures"));
+  const auto inProcesses = [](const RankBody& body) {
+    const auto rank = [&body](int r, const UniqueIds& ids) -> std::string {
+      const tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+      if (r == 0 && std::freopen("/dev/null", "w", stderr) == nullptr) return "no /dev/null";  // for its tables
+      return asRank(r, 3, ids[0], config, body);
+    };
+    return unlessEnded(onProcesses(3, rank), [](int) { return false; });
+  };
+  const auto keeps = [](const Rank& r) -> std::string {
+    learningOf(r)->keep({Collective::AllGather, 16'384, "ring", Protocol::Slots, 1e-3});
+    return "";
+  };
+  REQUIRE(inProcesses(keeps) == "");
+  const Variable explain("TUTTI_EXPLAIN", "1");
+  const auto learns = [](const Rank& r) -> std::string {
+    std::vector<int64_t> mine(2048, r.rank), all(mine.size() * static_cast<size_t>(r.nRanks));
+    const Call like = callOf(Collective::AllGather, mine.size(), tuttiInt64);
+    const std::string wrong = untilLearned(r, {like}, [&](int) {
+      return failed(tuttiAllGather(mine.data(), all.data(), mine.size(), tuttiInt64, r.comm, nullptr), "AllGather");
+    });
+    const std::vector<TriedWay>& ways = learningOf(r)->kindOf(like)->ways;
+    RANK_CHECK(wrong != "" || (ways.size() > 1 && ways.front().algorithm->name == "ring"));
+    return wrong;
+  };
+  CHECK(inProcesses(learns) == "");
 }
