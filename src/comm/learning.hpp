@@ -2,8 +2,8 @@
 //
 // Calls of the same kind have all arguments alike but the buffers.  Of each kind the first calls go by the planner's
 // choice; then a few ways that are expected to cost little take turns, and the times of all ranks decide
-// (src/plan/trials.hpp).  All ranks do so at the same calls, as they make the same ones; before the first trial they tell
-// each other which ways they have in mind.
+// (src/plan/trials.hpp).  All ranks do so at the same calls, as they make the same ones; before the first trial they
+// tell each other which ways they have in mind.
 #pragma once
 
 #include <map>
