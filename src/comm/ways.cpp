@@ -69,23 +69,21 @@ bool isAmong(std::span<const Candidate* const> rows, const Candidate& row, bool 
   });
 }
 
-TriedWay copiedBy(TriedWay way) {
-  way.copied = true;
-  return way;
-}
-
-/// What a way adds to those that are there.  readsMapped: it reads values where they lie, by either protocol alike; it
-/// may also have them copied.
-std::vector<TriedWay> variantsOf(const TriedWay& way, bool readsMapped, std::span<const TriedWay> there) {
-  if (!readsMapped) return {way};
-  const auto isThere = [&](bool copied) {
-    return std::ranges::any_of(there, [&](const TriedWay& other) {
-      return other.algorithm == way.algorithm && !other.joined && other.copied == copied;
+/// The ways of a row that are not there yet.  readsMapped: values are read where they lie, by all protocols alike, or
+/// are copied through slots.
+std::vector<TriedWay> variantsOf(const Candidate& row, bool readsMapped, std::span<const TriedWay> there) {
+  const auto isThere = [&](const TriedWay& way) {
+    return std::ranges::any_of(there, [&](TriedWay other) {
+      if (readsMapped && !other.joined) other.protocol = way.protocol;
+      return sameWay(other, way);
     });
   };
+  const TriedWay way = wayOf(row);
+  TriedWay copied = way;
+  copied.copied = true;
   std::vector<TriedWay> ways;
-  if (way.protocol != Protocol::Direct && !isThere(true)) ways.push_back(copiedBy(way));
-  if (!isThere(false)) ways.push_back(way);
+  if (readsMapped && row.protocol != Protocol::Direct && !isThere(copied)) ways.push_back(copied);
+  if (!isThere(way)) ways.push_back(way);
   return ways;
 }
 
@@ -149,13 +147,15 @@ Result<std::vector<TriedWay>> CallPlanner::waysOf(const Call& call, bool mapped)
     TUTTI_ASSIGN(bits, roundingOfWay(call, ways[0]));
     if (!bits) return ways;
   }
-  const auto add = [&](const TriedWay& way) -> Status {
-    if (ways.size() == Trials::kMostWays) return {};
-    if (sameBits) {
-      TUTTI_ASSIGN(const std::optional<uint64_t> others, roundingOfWay(call, way));
-      if (others != bits) return {};
+  const auto add = [&](const Candidate& row) -> Status {
+    for (const TriedWay& way : variantsOf(row, mapped && readsMapped(request, row), ways)) {
+      if (ways.size() == Trials::kMostWays) return {};
+      if (sameBits) {
+        TUTTI_ASSIGN(const std::optional<uint64_t> others, roundingOfWay(call, way));
+        if (others != bits) continue;
+      }
+      ways.push_back(way);
     }
-    ways.push_back(way);
     return {};
   };
   std::vector<const Candidate*> rows = cheapOnes(choice, request.within), taken;
@@ -163,15 +163,13 @@ Result<std::vector<TriedWay>> CallPlanner::waysOf(const Call& call, bool mapped)
   for (const Candidate& row : choice.table) {
     if (!sameWay(wayOf(row), ways[0])) continue;
     taken.push_back(&row);
-    const bool reads = mapped && row.protocol != Protocol::Direct && readsMapped(request, row);
-    if (reads) TUTTI_TRY(add(copiedBy(ways[0])));
+    TUTTI_TRY(add(row));
   }
   for (const Candidate* row : rows) {
     if (ways.size() == Trials::kMostWays) break;
     if (isAmong(taken, *row, publishes(request, *row->algorithm))) continue;
     const size_t before = ways.size();
-    const bool reads = mapped && readsMapped(request, *row);
-    for (const TriedWay& way : variantsOf(wayOf(*row), reads, ways)) TUTTI_TRY(add(way));
+    TUTTI_TRY(add(*row));
     if (ways.size() > before) taken.push_back(row);
   }
   return ways;

@@ -183,6 +183,15 @@ std::string crossedGroups(const Rank& r) {
   return tuttiCommDestroy(other) == tuttiSuccess ? wrong : "the other communicator stays";
 }
 
+/// `body` on ranks that are processes; "" or which of them did not end well.
+std::string inProcesses(int nRanks, const RankBody& body) {
+  const auto rank = [&](int r, const UniqueIds& ids) {
+    const tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    return asRank(r, nRanks, ids[0], config, body);
+  };
+  return unlessEnded(onProcesses(nRanks, rank), [](int) { return false; });
+}
+
 }  // namespace
 
 TEST_CASE("with TUTTI_LEARN=1 sums of floating-point numbers keep their bits while ways are tried") {
@@ -201,14 +210,7 @@ TEST_CASE("integers and copies are exact by every way that is tried") {
 }
 
 TEST_CASE("processes whose memory peers map also try copies of it, and sums keep their bits") {
-  const auto rank = [](int nRanks) {
-    return [nRanks](int r, const UniqueIds& ids) {
-      const tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-      return asRank(r, nRanks, ids[0], config, sumsInMappedMemory);
-    };
-  };
-  const auto isKilled = [](int) { return false; };
-  for (const int nRanks : {2, 3}) CHECK(unlessEnded(onProcesses(nRanks, rank(nRanks)), isKilled) == "");
+  for (const int nRanks : {2, 3}) CHECK(inProcesses(nRanks, sumsInMappedMemory) == "");
 }
 
 TEST_CASE("ranks that would try different ways try none") {
@@ -311,21 +313,14 @@ TEST_CASE("what one job learned the next one takes at once") {
 TEST_CASE("beside a way that was kept, a rank that explains its plans tries what the others try") {
   const TempFolder folder;
   const Variable where("TUTTI_CALIBRATION", cat(folder.path(), "/figures"));
-  const auto inProcesses = [](const RankBody& body) {
-    const auto rank = [&body](int r, const UniqueIds& ids) -> std::string {
-      const tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-      if (r == 0 && std::freopen("/dev/null", "w", stderr) == nullptr) return "no /dev/null";  // for its tables
-      return asRank(r, 3, ids[0], config, body);
-    };
-    return unlessEnded(onProcesses(3, rank), [](int) { return false; });
-  };
   const auto keeps = [](const Rank& r) -> std::string {
     learningOf(r)->keep({Collective::AllGather, 16'384, "ring", Protocol::Slots, 1e-3});
     return "";
   };
-  REQUIRE(inProcesses(keeps) == "");
+  REQUIRE(inProcesses(3, keeps) == "");
   const Variable explain("TUTTI_EXPLAIN", "1");
   const auto learns = [](const Rank& r) -> std::string {
+    if (r.rank == 0 && std::freopen("/dev/null", "w", stderr) == nullptr) return "no /dev/null";  // for its tables
     std::vector<int64_t> mine(2048, r.rank), all(mine.size() * static_cast<size_t>(r.nRanks));
     const Call like = callOf(Collective::AllGather, mine.size(), tuttiInt64);
     const std::string wrong = untilLearned(r, {like}, [&](int) {
@@ -335,5 +330,5 @@ TEST_CASE("beside a way that was kept, a rank that explains its plans tries what
     RANK_CHECK(wrong != "" || (ways.size() > 1 && ways.front().algorithm->name == "ring"));
     return wrong;
   };
-  CHECK(inProcesses(learns) == "");
+  CHECK(inProcesses(3, learns) == "");
 }

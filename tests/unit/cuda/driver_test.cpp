@@ -142,7 +142,7 @@ TEST_CASE("the test driver fails the call that it is told to, once, and delays w
   for (const cuda::Address memory : kept) release(memory);
 }
 
-// What it keeps are the clocks of releases, and those use up what it counts time by.
+// The sanitizer would keep a clock of each word that is released, and has few clocks.
 TEST_CASE("filling many words leaves nothing of each with the thread sanitizer") {
   const Mistakes m("devices=1");
   if (!Mistakes::there()) return;
