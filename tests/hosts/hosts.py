@@ -56,10 +56,14 @@ class Running:
             status = self.connection.recv(1)
         except socket.timeout:
             status = b""
-        self.output.seek(0)
-        text = self.output.read().decode(errors="replace")
+        text = self.said()
         self.end()
         return (status[0] if status else None), text
+
+    def said(self):
+        """Its output until now.  The place where the command writes next is not moved, which it shares with us."""
+        descriptor = self.output.fileno()
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 
     def end(self):
         self.connection.close()

@@ -80,7 +80,8 @@ class Interfaces(suite.Case):
         with Hosts(2, family="inet", dead_ends=("eth1",)) as made:
             made.plug()
             jobs = self.steady(made, 8, BOTH)
-            time.sleep(2)
+            self.all_work(jobs)
+            time.sleep(1)
             before = self.carried(made)
             self.assertGreater(min(before), SOME)
             for host in (0, 1):

@@ -89,7 +89,7 @@ class Losses(suite.Case):
     def test_a_cable_that_is_pulled_for_five_seconds(self):
         with Hosts(2, family="inet") as made:
             jobs = self.steady(made, [1, 2], 10)
-            time.sleep(1)
+            self.all_work(jobs)
             for host in (0, 1):
                 made.drop(host, "iifname eth0")
             time.sleep(5)
@@ -109,6 +109,7 @@ class Losses(suite.Case):
             runtime = f"{made.folder}/runtime"
             os.mkdir(runtime, 0o700)
             jobs = self.steady(made, [1] * 6, 60, common={"XDG_RUNTIME_DIR": runtime})
+            self.all_work(jobs)
             self.assertRegex(self.top(made, runtime, "6 ranks"), r"(?m)^ +4 ")
             for host in range(6):
                 made.drop(host, "iifname eth0" if host == 4 else "ip saddr 10.77.0.5")
@@ -137,7 +138,7 @@ class Losses(suite.Case):
         for gone_ms in (3000, 8000):
             with self.subTest(gone_ms=gone_ms), Hosts(2, family="inet") as made:
                 jobs = self.steady(made, [1, 1], 60, common={"TUTTI_HOST_GONE_MS": str(gone_ms)})
-                time.sleep(1)
+                self.all_work(jobs)
                 for host in (0, 1):
                     made.drop(host, "iifname eth0")
                 began = time.monotonic()
@@ -152,7 +153,7 @@ class Losses(suite.Case):
         with Hosts(2, family="inet", dead_ends=("aaa0",)) as made:
             made.plug()
             jobs = self.steady(made, [1, 1], 12)  # longer than a silent host is waited for
-            time.sleep(1.5)
+            self.all_work(jobs)
             before = min(made.sent())
             for host in (0, 1):
                 made.drop(host, "iifname aaa0")
@@ -169,7 +170,7 @@ class Losses(suite.Case):
     def test_a_cable_that_is_pulled_for_good(self):
         with Hosts(2, family="inet") as made:
             jobs = self.steady(made, [1, 1], 60, common={"TUTTI_TIMEOUT_MS": "5000"})
-            time.sleep(1)
+            self.all_work(jobs)
             for host in (0, 1):
                 made.drop(host, "iifname eth0")
             for rank, (status, text) in enumerate([job.wait(LATE) for job in jobs]):
@@ -258,7 +259,7 @@ class Losses(suite.Case):
     def test_a_firewall_that_resets_what_it_does_not_know_and_a_cable_that_is_pulled_behind_it(self):
         with Hosts(2, family="inet") as made:
             jobs = self.steady(made, [1, 2], 8)
-            time.sleep(1)
+            self.all_work(jobs)
             self.on_all(made, "nft add table inet resets; nft add chain inet resets in '{ type filter hook input priority 0; }'; "
                               "nft add rule inet resets in iifname eth0 tcp flags \\& \\(syn\\|rst\\) == 0 reject with tcp reset")
             time.sleep(1.3)  # every rank has sent a heartbeat

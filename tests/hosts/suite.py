@@ -2,6 +2,7 @@
 import contextlib
 import os
 import sys
+import time
 import unittest
 
 import hosts
@@ -65,6 +66,13 @@ def start(made, layout, command, variables=torchrun, common=None, ranks=None):
 
 
 class Case(unittest.TestCase):
+    def all_work(self, jobs):
+        """Waits until each of these steady_ranks has been through its first calls: a busy machine starts them late."""
+        end = time.monotonic() + SECONDS
+        while not all("works\n" in job.said() for job in jobs):
+            self.assertLess(time.monotonic(), end, [job.said() for job in jobs])
+            time.sleep(0.02)
+
     def all_right(self, jobs, seconds=SECONDS):
         for rank, (status, text) in enumerate([job.wait(seconds) for job in jobs]):
             self.assertEqual(status, 0, f"rank {rank}: {text}")
