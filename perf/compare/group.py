@@ -9,8 +9,10 @@ import sys
 import tempfile
 import time
 
+import placement
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-MEETING_BYTES = 4096  # meeting.hpp
+PAGE_BYTES = 4096  # shared_page.hpp
 
 
 class GroupError(Exception):
@@ -33,8 +35,8 @@ class Group:
         self.folder = tempfile.TemporaryDirectory(prefix="tutti-compare-")
         self.errors = open(os.path.join(self.folder.name, "output"), "w+b")
         path = os.path.join(self.folder.name, "control")
-        with open(os.path.join(self.folder.name, "meeting"), "wb") as meeting:
-            meeting.write(bytes(MEETING_BYTES))
+        with open(os.path.join(self.folder.name, "page"), "wb") as page:
+            page.write(bytes(PAGE_BYTES))
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self.listener.bind(path)
@@ -243,10 +245,11 @@ class Group:
 
 
 class Block:
-    """One timed block: the slowest rank's time, and how much other programs disturbed it."""
+    """One timed block: the slowest rank's time, how much other programs disturbed it, and how near the cores were
+    (placement.py)."""
 
-    def __init__(self, us, disturbance):
-        self.us, self.disturbance = us, disturbance
+    def __init__(self, us, disturbance, line=None):
+        self.us, self.disturbance, self.line = us, disturbance, line
 
     @property
     def clean(self):
@@ -257,14 +260,15 @@ class Block:
 
 
 def blocks_of(answers, count, cpus):
-    """From one "times US:RUN:WAIT:WALL ..." line per rank to `count` Blocks.  cpus: how many the ranks share."""
+    """From one "times US:RUN:WAIT:WALL:BEFORE:AFTER ..." line per rank to `count` Blocks.  cpus: how many the ranks share."""
     per_rank = [[tuple(float(v) for v in part.split(":")) for part in a.split()[1:]] for a in answers]
     if any(a.split()[0] != "times" for a in answers) or any(len(r) != count for r in per_rank):
         raise GroupError(f"not {count} times of every rank: {answers}")
     blocks = []
     for ranks in zip(*per_rank):
         us = max(r[0] for r in ranks)
-        blocks.append(Block(us, disturbance([r[1] for r in ranks], [r[2] for r in ranks], cpus, max(r[3] for r in ranks))))
+        share = disturbance([r[1] for r in ranks], [r[2] for r in ranks], cpus, max(r[3] for r in ranks))
+        blocks.append(Block(us, share, placement.over(*ranks[0][4:6])))
     return blocks
 
 

@@ -2,8 +2,9 @@
 // channel which cell to prepare and how many calls to time, and gets this rank's times back.
 //
 //   driver: cell OP TYPE BYTES plain|own      rank: ok BYTES_OF_BUFFERS | unsupported | wrong TEXT
-//   driver: time CALLS BLOCKS reused|fresh    rank: times US:RUN:WAIT:WALL... | wrong TEXT
-//           per block: microseconds per call; of the whole block, microseconds on a cpu, runnable without one, in all
+//   driver: time CALLS BLOCKS reused|fresh    rank: times US:RUN:WAIT:WALL:BEFORE:AFTER... | wrong TEXT
+//           per block: microseconds per call; of the whole block, microseconds on a cpu, runnable without one, in all;
+//           by rank 0, those of a cache line one way between the cores of ranks 0 and 1 (0: not known)
 //   driver: drop                              rank: ok                  the cell's buffers are given back
 //   driver: quit
 //   rank, on its own: hello RANK SIZE LIBRARY, gather HEX (answered by: gathered HEX...), error TEXT (and it ends)
@@ -21,11 +22,14 @@
 #include <cstring>
 #include <memory>
 #include <sstream>
+#include <utility>
 
 #include "perf/compare/adapter.hpp"
 #include "perf/compare/cell.hpp"
 #include "perf/compare/control.hpp"
 #include "perf/compare/meeting.hpp"
+#include "perf/compare/placement.hpp"
+#include "perf/compare/shared_page.hpp"
 
 namespace tutti::compare {
 namespace {
@@ -212,7 +216,7 @@ class Rank {
     double us = 0;
     for (long i = 0; i < calls; ++i) {
       refill(call_, adapter_.rank(), adapter_.size(), ++turn_);
-      meeting_->wait();
+      meeting_.wait();
       const Clock::time_point start = Clock::now();
       adapter_.run();
       us += usSince(start);
@@ -227,12 +231,9 @@ class Rank {
     require(prepared_, "time: no cell");
     const bool fresh = data == "fresh";
     require(fresh || data == "reused", "time: unknown data " + data);
-    if (fresh && meeting_ == nullptr) {
-      const bool yields = variable("COMPARE_YIELD") == "1";
-      meeting_ = std::make_unique<Meeting>(variable("COMPARE_FOLDER") + "/meeting", adapter_.size(), yields);
-    }
     wipe(call_, adapter_.rank(), adapter_.size());
     std::string answer = "times";
+    double near = looks_ ? placement_.look(adapter_.rank()) : 0;
     for (long b = 0; b < blocks; ++b) {
       adapter_.barrier();
       const CpuTime before = cpuTime();
@@ -242,9 +243,10 @@ class Rank {
       const CpuTime after = cpuTime();
       // A ping-pong's time is one way.
       const double us = spent / static_cast<double>(calls) / (call_.op == Op::PingPong ? 2 : 1);
-      char text[128];
-      std::snprintf(text, sizeof text, " %.4f:%.0f:%.0f:%.0f", us, after.runUs - before.runUs,
-                    after.waitUs - before.waitUs, wall);
+      const double nearBefore = std::exchange(near, looks_ ? placement_.look(adapter_.rank()) : 0);
+      char text[160];
+      std::snprintf(text, sizeof text, " %.4f:%.0f:%.0f:%.0f:%.4f:%.4f", us, after.runUs - before.runUs,
+                    after.waitUs - before.waitUs, wall, nearBefore, near);
       answer += text;
     }
     const std::string wrong = check(call_, adapter_.rank(), adapter_.size(), turn_);
@@ -262,7 +264,10 @@ class Rank {
   Call call_;
   bool prepared_ = false;
   unsigned turn_ = 0;  // whose data the send buffer has
-  std::unique_ptr<Meeting> meeting_;
+  SharedPage page_{variable("COMPARE_FOLDER") + "/page"};
+  Meeting meeting_{&page_->meeting, adapter_.size(), variable("COMPARE_YIELD") == "1"};
+  Placement placement_{&page_->placement};
+  const bool looks_ = variable("COMPARE_LOOK") == "1" && adapter_.rank() < 2;
   Buffer send_, recv_;
 };
 

@@ -49,7 +49,7 @@ class Runner:
         program = self.programs[setting.family]
         try:
             self.groups[key] = Group(setting.name, self.ranks, program,
-                                     environment_for(setting, self.ranks, self.cpus, self.oversubscribed),
+                                     environment_for(setting, self.ranks, self.cpus, self.oversubscribed, self.beside),
                                      self.launch(setting, self.ranks, program, self.launchers, self.oversubscribed),
                                      self.timeout, max(1, len(os.sched_getaffinity(0))), self.nice, self.hogs)
         except GroupError as error:
@@ -175,7 +175,7 @@ def one_turn(runner, cell, setting, number, budget_us, skip):
     if blocks is None:
         skip.add(setting.name)
         return
-    cell.add(setting.name, setting.family, [(b.us, 0.0 if runner.beside else b.disturbance) for b in blocks], number)
+    cell.add(setting.name, setting.family, [(b.us, 0.0 if runner.beside else b.disturbance, b.line) for b in blocks], number)
     best = min(cell.median(s) for s in cell.blocks)
     if setting.family != "tutti" and cell.steady(setting.name) and cell.median(setting.name) > HOPELESS * best:
         skip.add(setting.name)

@@ -2,6 +2,8 @@
 import math
 import statistics
 
+import placement
+
 OPS = ("allreduce", "allgather", "reducescatter", "alltoall", "broadcast", "reduce", "barrier", "pingpong")
 
 
@@ -54,49 +56,65 @@ DATA = ("reused", "fresh")  # what is sent: the same in all calls, or new in eac
 
 class Cell:
     """One collective, type, size, rank count and kind of data: the blocks of every setting, as (microseconds per call,
-    disturbance, round).  In a round every setting has one turn."""
+    disturbance, round, line).  In a round every setting has one turn.  line: how near the cores were (placement.py)."""
 
     def __init__(self, op, dtype, size, ranks, transport, data="reused"):
         self.op, self.dtype, self.size, self.ranks, self.transport, self.data = op, dtype, size, ranks, transport, data
-        self.blocks = {}  # setting -> [(us, disturbance, round)]
+        self.blocks = {}  # setting -> [(us, disturbance, round, line)]
         self.families = {}  # setting -> library
         self.failures = {}  # setting -> why there is no time
         self.limit_us = None  # below which nothing can go on this machine (perf/limits), if that is known
 
     def add(self, setting, family, blocks, number=0):
-        self.blocks.setdefault(setting, []).extend((float(us), float(share), number) for us, share in blocks)
+        """blocks: (us, disturbance), and line if that is known."""
+        self.blocks.setdefault(setting, []).extend((float(us), float(share), number, line[0] if line else None)
+                                                   for us, share, *line in blocks)
         self.families[setting] = family
 
     def times(self, setting):
         """Of the undisturbed blocks; if they are too few, of the least disturbed ones."""
         blocks = sorted(self.blocks.get(setting, []), key=lambda block: block[1])
-        clean = sum(share < CLEAN for _, share, _ in blocks)
-        return [us for us, _, _ in blocks[:max(ENOUGH, clean)]]
+        clean = sum(share < CLEAN for _, share, *_ in blocks)
+        return [us for us, *_ in blocks[:max(ENOUGH, clean)]]
 
     def steady(self, setting):
-        return sum(share < CLEAN for _, share, _ in self.blocks.get(setting, [])) >= ENOUGH
+        return sum(share < CLEAN for _, share, *_ in self.blocks.get(setting, [])) >= ENOUGH
 
     def median(self, setting):
         times = self.times(setting)
         return statistics.median(times) if times else None
 
     def best(self, setting):
-        return min((us for us, _, _ in self.blocks.get(setting, [])), default=None)
+        return min((us for us, *_ in self.blocks.get(setting, [])), default=None)
 
-    def rounds(self, setting):
-        """{round: median of its undisturbed blocks}; where no round has any, of all blocks."""
+    def rounds(self, setting, placed=False):
+        """{round: median of its undisturbed blocks}; where no round has any, of all blocks.  placed: {(round, how near the
+        cores were): ...} of the blocks for which that is known."""
         rounds = {}
         blocks = self.blocks.get(setting, [])
         clean = [block for block in blocks if block[1] < CLEAN]
-        for us, _, number in clean or blocks:
-            rounds.setdefault(number, []).append(us)
-        return {number: statistics.median(times) for number, times in rounds.items()}
+        kinds = placement.kinds(self.lines()) if placed else []
+        for us, _, number, line in clean or blocks:
+            kind = next((i for i, kind in enumerate(kinds) if line in kind), None)
+            if not placed or kind is not None:
+                rounds.setdefault((number, kind) if placed else number, []).append(us)
+        return {key: statistics.median(times) for key, times in rounds.items()}
+
+    def lines(self):
+        """Of all blocks, how near the cores were, as far as it is known."""
+        return [line for blocks in self.blocks.values() for *_, line in blocks if line is not None]
 
     def paired(self, setting, peer):
-        """The peer's time / this setting's: the median over the rounds that have both, so that what the machine does in
-        one round favours nobody.  Without such a round the ratio of the medians; None if either has no time."""
-        mine, other = self.rounds(setting), self.rounds(peer)
-        both = [other[number] / mine[number] for number in mine if number in other and mine[number] > 0]
+        """The peer's time / this setting's: the median over the rounds that have both with the cores as near, so that what
+        the machine does favours nobody.  Where no round has, that over turns of different rounds with the cores as near;
+        where that is not known, over rounds; without a round that has both, the ratio of the medians.  None if either has no
+        time."""
+        mine, other = self.rounds(setting, placed=True), self.rounds(peer, placed=True)
+        both = ([other[key] / mine[key] for key in mine if key in other]
+                or [other[b] / mine[a] for a in mine for b in other if a[1] == b[1]])
+        if not both:
+            mine, other = self.rounds(setting), self.rounds(peer)
+            both = [other[number] / mine[number] for number in mine if number in other and mine[number] > 0]
         if both:
             return statistics.median(both)
         return self.median(peer) / self.median(setting) if self.median(setting) and self.median(peer) else None
@@ -135,7 +153,7 @@ class Cell:
         peer = self.best_peer()
         settings = {s: {"library": self.families[s], "median_us": self.median(s), "best_us": self.best(s),
                         "busbw_gbps": self.busbw(s), "steady": self.steady(s),
-                        "blocks": [[us, round(share, 3), number] for us, share, number in self.blocks[s]]}
+                        "blocks": [[us, round(share, 3), number, line] for us, share, number, line in self.blocks[s]]}
                     for s in self.blocks}
         return {"collective": self.op, "type": self.dtype, "bytes": self.size, "ranks": self.ranks,
                 "transport": self.transport, "data": self.data, "settings": settings, "failures": self.failures,
@@ -148,8 +166,8 @@ def cell_from_json(data):
     cell = Cell(data["collective"], data["type"], data["bytes"], data["ranks"], data["transport"],
                 data.get("data", "reused"))
     for name, setting in data["settings"].items():
-        for us, share, *number in setting["blocks"]:  # files of before rounds were kept have none
-            cell.add(name, setting["library"], [(us, share)], number[0] if number else 0)
+        for us, share, *more in setting["blocks"]:  # the round, and how near cores were, in files that are young enough
+            cell.add(name, setting["library"], [(us, share, *more[1:])], *more[:1])
     cell.failures = dict(data.get("failures", {}))
     cell.limit_us = data.get("limit_us")
     return cell
@@ -223,7 +241,8 @@ def summary_text(cells):
     good = [c for c in rated if not noisy(c)]
     if not good:
         return f"\nno cell has both Tutti and a peer, undisturbed ({len(rated)} disturbed): no ratios"
-    lines = ["\nratio = best peer's time / Tutti's in the same round, median over rounds (above 1: Tutti is faster)",
+    lines = ["\nratio = best peer's time / Tutti's in the same round, the cores as near, median over rounds (above 1: Tutti is "
+             "faster)",
              f"{'collective':>14} {'type':>9} {'ranks':>5} {'transport':>9} {'data':>7} {'geo. mean':>9} {'reg.':>7} {'won':>7} "
              f"{'worst':>7}  at"]
     groups = {}
@@ -243,7 +262,7 @@ def summary_text(cells):
     worst = min(good, key=lambda c: c.ratio("tutti"))
     lines.append(f"all cells: {_totals(good)}"
                  + (f"; {len(rated) - len(good)} more were disturbed too much to count" if len(rated) > len(good) else ""))
-    lines += _beside_limits(good)
+    lines += _beside_limits(good) + _placements(good)
     lines.append(f"worst cell: {worst.op} {worst.dtype}, {worst.ranks} ranks, {worst.transport}, {_at(worst)}: ratio "
                  f"{ratio_text(worst.ratio('tutti'))} ({time_text(worst.median('tutti'))} us against "
                  f"{time_text(worst.median(worst.best_peer()))} us of {worst.best_peer()}, {worst.data} data)")
@@ -254,6 +273,12 @@ def _totals(cells):
     registered = geometric_mean([c.ratio("tutti+reg") for c in cells])
     return (f"geometric mean {ratio_text(geometric_mean([c.ratio('tutti') for c in cells]))}, registered "
             f"{ratio_text(registered)}, won {_won(cells)}")
+
+
+def _placements(cells):
+    """How near the cores were in the blocks of all cells, in a line; none if that is not known."""
+    lines = [line for cell in cells for line in cell.lines()]
+    return [f"a cache line crossed between the cores of ranks 0 and 1 in {placement.text(lines)}"] if lines else []
 
 
 def _beside_limits(cells):

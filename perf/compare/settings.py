@@ -104,11 +104,12 @@ def launch_line(setting, ranks, program, launchers, oversubscribed):
     return None
 
 
-def environment_for(setting, ranks, cpus, oversubscribed):
-    """The environment of every rank of this setting."""
+def environment_for(setting, ranks, cpus, oversubscribed, beside=False):
+    """The environment of every rank of this setting.  beside: busy loops have the cores, too."""
     environment = dict(os.environ, **dict(setting.environment))
     environment["COMPARE_SIZE"] = str(ranks)
     environment["COMPARE_CPUS"] = ",".join(map(str, cpus)) if setting.pinned else ""
+    environment["COMPARE_LOOK"] = "1" if setting.pinned and len(cpus) > 1 and not beside else "0"
     environment["COMPARE_YIELD"] = "1" if oversubscribed else "0"
     if setting.transport == "tcp" and setting.family in FAMILIES[1:]:
         environment["COMPARE_CONGESTION"] = congestion.of_tutti()

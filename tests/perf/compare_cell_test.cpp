@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "perf/compare/meeting.hpp"
+#include "perf/compare/shared_page.hpp"
 
 using namespace tutti::compare;
 
@@ -114,17 +114,33 @@ TEST_CASE("compare: new data is new in every element that is sent, of either typ
   }
 }
 
+/// A file that ranks map, as the driver makes it.
+class PageFile {
+ public:
+  PageFile() : fd_(mkstemp(path_)) {
+    REQUIRE(fd_ >= 0);
+    REQUIRE(ftruncate(fd_, SharedPage::kBytes) == 0);
+  }
+  ~PageFile() {
+    close(fd_);
+    unlink(path_);
+  }
+  const char* path() const { return path_; }
+
+ private:
+  char path_[28] = "/tmp/tutti-page-XXXXXX";
+  int fd_;
+};
+
 TEST_CASE("compare: nobody leaves a meeting before all have come") {
   constexpr int kRanks = 3, kRounds = 200;
-  char path[] = "/tmp/tutti-meeting-XXXXXX";
-  const int fd = mkstemp(path);
-  REQUIRE(fd >= 0);
-  REQUIRE(ftruncate(fd, Meeting::kBytes) == 0);
+  const PageFile file;
   std::atomic<int> come = 0, early = 0;
   std::vector<std::thread> ranks;
   for (int r = 0; r < kRanks; ++r) {
     ranks.emplace_back([&] {
-      Meeting meeting(path, kRanks, /*yields=*/true);
+      SharedPage page(file.path());
+      Meeting meeting(&page->meeting, kRanks, /*yields=*/true);
       for (int round = 1; round <= kRounds; ++round) {
         ++come;
         meeting.wait();
@@ -136,9 +152,23 @@ TEST_CASE("compare: nobody leaves a meeting before all have come") {
   for (std::thread& rank : ranks) rank.join();
   CHECK(early == 0);
   CHECK(come == kRanks * kRounds);
-  close(fd);
-  unlink(path);
-  CHECK_THROWS_WITH(Meeting(path, 2, true), Catch::Contains(path) && Catch::Contains("No such file"));
+  CHECK_THROWS_WITH(SharedPage("/tmp/no/page"), Catch::Contains("/tmp/no/page") && Catch::Contains("No such file"));
+}
+
+TEST_CASE("compare: ranks 0 and 1 say how near their cores are, as often as both look") {
+  const PageFile file;
+  std::vector<double> found[2];
+  std::vector<std::thread> ranks;
+  for (int r = 0; r < 2; ++r) {
+    ranks.emplace_back([&, r] {
+      SharedPage page(file.path());
+      Placement placement(&page->placement);
+      for (int look = 0; look < 3; ++look) found[r].push_back(placement.look(r));
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  CHECK(std::ranges::all_of(found[0], [](double us) { return us > 0 && us < 1e6; }));
+  CHECK(found[1] == std::vector<double>(3, 0.0));
 }
 
 TEST_CASE("compare: a wrong first, middle or last element of any block is seen") {

@@ -21,6 +21,7 @@ import congestion  # noqa: E402
 import group  # noqa: E402
 import hogs  # noqa: E402
 import measure  # noqa: E402
+import placement  # noqa: E402
 import plot  # noqa: E402
 import results  # noqa: E402
 import settings  # noqa: E402
@@ -89,6 +90,36 @@ class Statistics(unittest.TestCase):
         self.assertAlmostEqual(c.ratio("tutti"), 1.5)
         self.assertEqual(c.median("ucc"), 3)
         self.assertNotAlmostEqual(c.median("ucc") / c.median("tutti"), 1.5)
+
+    def test_ratios_are_those_of_blocks_with_the_cores_as_near(self):
+        c = results.Cell("allreduce", "float", 8, 2, "shm")
+        near, far, moved = 0.05, 0.2, 0
+        c.add("tutti", "tutti", [(2, 0, near), (20, 0, far), (500, 0, moved)], 0)
+        c.add("ucc", "ucc", [(30, 0, far), (31, 0, 1.5 * far)], 0)  # not 3 / 2 of all blocks of the round
+        self.assertAlmostEqual(c.ratio("tutti"), 30.5 / 20)
+        c.add("ucc", "ucc", [(4, 0, near)], 1)  # with the cores as near as in another round only: these do not count
+        self.assertAlmostEqual(c.ratio("tutti"), 30.5 / 20)
+        back = results.cell_from_json(json.loads(json.dumps(c.as_json())))
+        self.assertEqual(back.as_json(), c.as_json())
+        self.assertIn("in 0.05 us (33 %), 0.20 us (50 %), moved within a block (17 %)", results.summary_text([c]))
+
+    def test_where_no_round_has_the_cores_as_near_turns_of_different_rounds_are_compared(self):
+        c = results.Cell("allreduce", "float", 8, 2, "shm")
+        for number, (line, times) in enumerate(((0.05, 1), (0.2, 10))):
+            c.add("tutti", "tutti", [(2 * times, 0, line)], number)
+            c.add("ucc", "ucc", [(3 * times, 0, line)], 1 - number)
+        self.assertAlmostEqual(c.ratio("tutti"), 1.5)
+        c.add("mpich", "mpich", [(4, 0)], 0)  # a library whose ranks are not pinned: by rounds
+        self.assertAlmostEqual(c.paired("tutti", "mpich"), 2)
+
+    def test_how_near_cores_are(self):
+        self.assertIsNone(placement.over(0.0, 0.2))
+        self.assertIsNone(placement.over())
+        self.assertAlmostEqual(placement.over(0.1, 0.1), 0.1)
+        self.assertEqual(placement.over(0.05, 0.2), 0)
+        self.assertFalse(placement.alike(0, 0))
+        self.assertTrue(placement.alike(None, 0.2))
+        self.assertEqual([len(kind) for kind in placement.kinds([0.2, 0.03, 0, 0.05, 0.21])], [2, 2])
 
     def test_the_best_peer_is_the_best_beside_tutti(self):
         c = results.Cell("allreduce", "float", 8, 2, "shm")
@@ -220,6 +251,11 @@ class Blocks(unittest.TestCase):
         blocks = group.blocks_of(["times 1.5:9:0:9 2:9:0:9", "times 3:9:0:9 1:9:0:9"], 2, 2)
         self.assertEqual([b.us for b in blocks], [3, 2])
         self.assertTrue(all(b.clean for b in blocks))
+        self.assertEqual([b.line for b in blocks], [None, None])
+
+    def test_rank_0_says_how_near_the_cores_were(self):
+        blocks = group.blocks_of(["times 1:9:0:9:0.2:0.2 1:9:0:9:0.2:0.05 1:9:0:9:0:0"] + ["times" + 3 * " 1:9:0:9:0:0"], 3, 2)
+        self.assertEqual([b.line for b in blocks], [0.2, 0, None])
 
     def test_answers_that_do_not_fit_are_refused(self):
         for answers in (["times 1:1:0:1", "times 1:1:0:1 2:2:0:2"], ["ok", "times 1:1:0:1"]):

@@ -1,0 +1,29 @@
+// How near to each other two cores are now.  A hypervisor moves the cores of a virtual machine, often when they wake,
+// and calls of all libraries alike take two or three times as long where they are far apart.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace tutti::compare {
+
+/// Ranks 0 and 1 pass a cache line between each other.
+class Placement {
+ public:
+  /// In memory that both map, zeros at first.
+  struct Words {
+    alignas(128) std::atomic<uint32_t> ping;
+    alignas(128) std::atomic<uint32_t> pong;
+  };
+  explicit Placement(Words* words) : words_(words) {}
+
+  /// Rank 0: microseconds of a line one way, the least of several tries.  Rank 1, which must look as often: 0.  They
+  /// wait for each other.
+  double look(int rank);
+
+ private:
+  Words* words_;
+  uint32_t last_ = 0;
+};
+
+}  // namespace tutti::compare
