@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "src/cost/calibration.hpp"
 
@@ -11,8 +12,13 @@ namespace tutti {
 /// process makes them.
 void measureMemory(Calibration* into);
 
-/// The least size, input and output together, from which stores past the cache are clearly faster for copies, and stay
-/// so for larger ones; UINT64_MAX: none.  Looks at sizes until `endNs`.
+/// The least size, input and output together, from which stores past the cache are faster for copies whose output is
+/// read afterwards; UINT64_MAX: none.  Looks at sizes from kMostStreamedFootprint down until `endNs`.
 uint64_t streamingPays(int64_t endNs);
+/// With its output, more than a guest may have of a shared cache.
+inline constexpr uint64_t kMostStreamedFootprint = uint64_t{128} << 20;
+/// That size by measured ratios: streamed / plain time, of kMostStreamedFootprint and the halves of it in turn.  The
+/// one with which all sizes together win most, so that one disturbed ratio does not decide.
+uint64_t streamedFrom(std::span<const double> ratios);
 
 }  // namespace tutti

@@ -20,6 +20,7 @@
 #include "src/calibrate/disturbance.hpp"
 #include "src/calibrate/hand_over.hpp"
 #include "src/calibrate/measure.hpp"
+#include "src/calibrate/memory.hpp"
 #include "src/calibrate/probes.hpp"
 #include "tests/support/no_threads.hpp"
 #include "tests/support/temp_folder.hpp"
@@ -697,6 +698,18 @@ TEST_CASE("where others have the processors, what one core takes is measured alo
   CHECK_FALSE(c.complete);
   CHECK(c.at(kShmProcesses, Protocol::Slots).near.oneWay == Approx(40).epsilon(0.02));
   CHECK(parseCalibration(toText(c)).ok());
+}
+
+TEST_CASE("stores pass the cache from the size with which all sizes together win most") {
+  const auto from = [](std::vector<double> ratios) { return streamedFrom(ratios); };
+  constexpr uint64_t kMiB = 1 << 20;
+  CHECK(from({0.7, 0.8, 0.9, 1.2, 1.4}) == 32 * kMiB);
+  CHECK(from({1.1, 0.7, 0.8, 1.3}) == 32 * kMiB);  // the largest was disturbed
+  CHECK(from({0.7, 0.8, 0.9, 1.2, 0.9, 1.4}) == 32 * kMiB);
+  CHECK(from({0.7, 0.8, 0.95, 0.9, 0.85, 0.8, 0.9}) == 2 * kMiB);
+  CHECK(from({1.0, 0.97, 1.1, 1.3}) == UINT64_MAX);
+  CHECK(from({0.8}) == 128 * kMiB);  // there was no time for more
+  CHECK(from({}) == UINT64_MAX);
 }
 
 TEST_CASE("copies go by the loop for the amounts of memory at which two cores are clearly faster with it") {
