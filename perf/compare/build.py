@@ -11,8 +11,8 @@ import subprocess
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-COMMON = [os.path.join(HERE, f) for f in ("loop.cpp", "cell.cpp", "control.cpp", "meeting.cpp", "placement.cpp",
-                                          "shared_page.cpp")]
+COMMON = [os.path.join(HERE, f) for f in ("loop.cpp", "cell.cpp", "control.cpp", "meeting.cpp", "shared_page.cpp")]
+COMMON.append(os.path.join(TOP, "perf", "common", "placement.cpp"))
 PEERS = [*COMMON, os.path.join(HERE, "sockets.cpp")]
 FLAGS = ["-std=c++20", "-O3", "-D_GNU_SOURCE", "-I" + TOP, "-pthread", "-w"]
 EXPORTS = ["-rdynamic"]  # libraries that are loaded later have to find the socket() of sockets.cpp

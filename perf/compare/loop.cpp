@@ -28,7 +28,7 @@
 #include "perf/compare/cell.hpp"
 #include "perf/compare/control.hpp"
 #include "perf/compare/meeting.hpp"
-#include "perf/compare/placement.hpp"
+#include "perf/common/placement.hpp"
 #include "perf/compare/shared_page.hpp"
 
 namespace tutti::compare {
@@ -266,7 +266,7 @@ class Rank {
   unsigned turn_ = 0;  // whose data the send buffer has
   SharedPage page_{variable("COMPARE_FOLDER") + "/page"};
   Meeting meeting_{&page_->meeting, adapter_.size(), variable("COMPARE_YIELD") == "1"};
-  Placement placement_{&page_->placement};
+  perf::Placement placement_{&page_->placement};
   const bool looks_ = variable("COMPARE_LOOK") == "1" && adapter_.rank() < 2;
   Buffer send_, recv_;
 };

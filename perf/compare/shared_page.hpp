@@ -4,7 +4,7 @@
 #include <string>
 
 #include "perf/compare/meeting.hpp"
-#include "perf/compare/placement.hpp"
+#include "perf/common/placement.hpp"
 
 namespace tutti::compare {
 
@@ -12,7 +12,7 @@ class SharedPage {
  public:
   struct Layout {
     Meeting::Words meeting;
-    Placement::Words placement;
+    perf::Placement::Words placement;
   };
   static constexpr size_t kBytes = 4096;
   static_assert(sizeof(Layout) <= kBytes && std::atomic<uint32_t>::is_always_lock_free);

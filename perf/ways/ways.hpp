@@ -55,7 +55,8 @@ std::vector<Way> openWays(const Ranks& w, const Cell& cell, std::span<const char
 Way openAnew(const Ranks& w, const Cell& cell, bool learns, int calls, double* us);
 void closeWays(std::vector<Way>* ways);
 
-/// `rounds` blocks of each way, in turns; a block takes about blockUs.  Collective, with the same times on all ranks.
+/// `rounds` blocks of each way, in turns; a block takes about blockUs.  A round in which the cores moved is measured
+/// again, at most twice, so that all its blocks are of one placement.  Collective, with the same times on all ranks.
 void measureWays(const Ranks& w, const Cell& cell, std::vector<Way>* ways, int rounds, double blockUs);
 
 /// How much longer calls of `way` take than those of `other`, which were measured in turns: of the ratios of their

@@ -162,7 +162,7 @@ TEST_CASE("compare: ranks 0 and 1 say how near their cores are, as often as both
   for (int r = 0; r < 2; ++r) {
     ranks.emplace_back([&, r] {
       SharedPage page(file.path());
-      Placement placement(&page->placement);
+      tutti::perf::Placement placement(&page->placement);
       for (int look = 0; look < 3; ++look) found[r].push_back(placement.look(r));
     });
   }

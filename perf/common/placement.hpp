@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace tutti::compare {
+namespace tutti::perf {
 
 /// Ranks 0 and 1 pass a cache line between each other.
 class Placement {
@@ -26,4 +26,4 @@ class Placement {
   uint32_t last_ = 0;
 };
 
-}  // namespace tutti::compare
+}  // namespace tutti::perf

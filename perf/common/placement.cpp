@@ -1,4 +1,4 @@
-#include "perf/compare/placement.hpp"
+#include "perf/common/placement.hpp"
 
 #include <sched.h>
 
@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cmath>
 
-namespace tutti::compare {
+namespace tutti::perf {
 namespace {
 
 constexpr uint32_t kRounds = 25;
@@ -42,4 +42,4 @@ double Placement::look(int rank) {
   return rank == 0 ? leastUs : 0;
 }
 
-}  // namespace tutti::compare
+}  // namespace tutti::perf
