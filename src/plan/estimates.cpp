@@ -145,6 +145,14 @@ Evened evened(const PlanRequest& r, const Shape& shape) {
   return even;
 }
 
+/// In a row of calls with a root ranks run ahead of each other, which those of programs do less: their data is new in
+/// each call, and they meet.
+double waitedForIn(const PlanRequest& r) {
+  constexpr double kOfRootedInMemory = 0.5;
+  const bool inMemory = !r.links.inter && r.links.intra && !r.links.intra->systemCalls;
+  return isRooted(r.shape.collective) && inMemory ? kOfRootedInMemory : kWaitedFor;
+}
+
 }  // namespace
 
 size_t fewElements(const PlanRequest& r) {
@@ -267,6 +275,7 @@ Estimates::Ready Estimates::priced(const PlanRequest& r, const Calibration& c, P
                                    std::shared_ptr<const Programs> programs, double chunkBytes) {
   const sim::Bound& bound = programs->bound;
   Ready ready{std::move(programs), {}, chunkBytes, r.shape};
+  ready.waitedFor = waitedForIn(r);
   if (onDevices(r)) {
     const DevicePrices on = devicePrices(r, protocol, bound, chunkBytes);
     ready.prices = on.prices;
