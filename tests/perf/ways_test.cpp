@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "perf/ways/nearness.hpp"
+
 using namespace tutti::perf;
 
 namespace {
@@ -51,6 +53,13 @@ TEST_CASE("a choice that is slower in every round loses that by halves") {
   CHECK(judgeByHalves(ways, 0).loss == Approx(1));
   CHECK(judgeByHalves(ways, 0).noise == Approx(0));
   CHECK(judgeByHalves(ways, 1).loss == Approx(0));
+}
+
+TEST_CASE("cores are as near if a line takes up to twice as long; what is not known is alike") {
+  CHECK(Nearness::alike(0.05, 0.09));
+  CHECK_FALSE(Nearness::alike(0.05, 0.2));
+  CHECK_FALSE(Nearness::alike(0.2, 0.05));
+  CHECK(Nearness::alike(0, 0));
 }
 
 TEST_CASE("one round has no halves") { CHECK(std::isnan(judgeByHalves(std::vector{measured({1})}, 0).loss)); }

@@ -235,6 +235,19 @@ TEST_CASE("slices overlap along a chain, ranks that share cores take turns, host
   CHECK(costUs(hosts, "direct") > 60 * wireUs);
 }
 
+TEST_CASE("what a call with a root costs alone counts for more through memory than by system calls") {
+  LinkProfile byCalls = kShmProcesses;
+  byCalls.systemCalls = true;  // at the same figures
+  const auto times = [&](Collective collective, const char* name) {
+    PlanRequest r = request(collective, 1, 4, 64 * 1024);
+    const double memoryUs = costUs(r, name);
+    r.links.intra = byCalls;
+    return memoryUs / costUs(r, name);
+  };
+  CHECK(times(Collective::Reduce, "chain") > 1.3);  // in a row each rank works on another call
+  CHECK(times(Collective::AllGather, "ring") == Approx(1));
+}
+
 TEST_CASE("the fullest core decides, not the mean of all") {
   // Inner ranks of a binomial tree are the even ones, which share a core; along skips they are spread.
   PlanRequest r = request(Collective::Reduce, 1, 8, 64 * 1024);
