@@ -24,11 +24,11 @@
 #include <sstream>
 #include <utility>
 
+#include "perf/common/placement.hpp"
 #include "perf/compare/adapter.hpp"
 #include "perf/compare/cell.hpp"
 #include "perf/compare/control.hpp"
 #include "perf/compare/meeting.hpp"
-#include "perf/common/placement.hpp"
 #include "perf/compare/shared_page.hpp"
 
 namespace tutti::compare {

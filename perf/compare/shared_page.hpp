@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "perf/compare/meeting.hpp"
 #include "perf/common/placement.hpp"
+#include "perf/compare/meeting.hpp"
 
 namespace tutti::compare {
 
