@@ -17,13 +17,16 @@ class Placement {
   };
   explicit Placement(Words* words) : words_(words) {}
 
-  /// Rank 0: microseconds of a line one way, the least of several tries.  Rank 1, which must look as often: 0.  They
-  /// wait for each other.
+  /// Rank 0: microseconds of a line one way, the least of several tries; 0: not known, as others have the cores and it
+  /// takes longer than 2 ms.  Rank 1, which must look as often: 0.  They wait for each other.
   double look(int rank);
 
  private:
+  double ask();
+  void answer();
+
   Words* words_;
-  uint32_t last_ = 0;
+  uint32_t begin_ = 0;  // of this look, in the words' values
 };
 
 }  // namespace tutti::perf

@@ -43,7 +43,7 @@ double Nearness::us() { return overRanks(ranks_, placement_ ? placement_->look(r
 
 bool Nearness::alike(double us, double otherUs) {
   constexpr double kMost = 2;
-  return std::max(us, otherUs) <= kMost * std::min(us, otherUs);
+  return us == 0 || otherUs == 0 || std::max(us, otherUs) <= kMost * std::min(us, otherUs);
 }
 
 }  // namespace tutti::perf

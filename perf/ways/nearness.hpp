@@ -18,7 +18,7 @@ class Nearness {
 
   /// Microseconds of a cache line one way, on all ranks; 0: not known.
   double us();
-  /// Whether two such times are those of cores that are as near.
+  /// Whether two such times are those of cores that are as near, as far as it is known.
   static bool alike(double us, double otherUs);
 
  private:

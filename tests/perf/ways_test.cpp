@@ -59,7 +59,7 @@ TEST_CASE("cores are as near if a line takes up to twice as long; what is not kn
   CHECK(Nearness::alike(0.05, 0.09));
   CHECK_FALSE(Nearness::alike(0.05, 0.2));
   CHECK_FALSE(Nearness::alike(0.2, 0.05));
-  CHECK(Nearness::alike(0, 0));
+  CHECK(Nearness::alike(0, 0.2));
 }
 
 TEST_CASE("one round has no halves") { CHECK(std::isnan(judgeByHalves(std::vector{measured({1})}, 0).loss)); }
