@@ -274,9 +274,18 @@ TEST_CASE("with a backup worker a step does not wait for the slowest, whose grad
 
 namespace {
 
-/// A rank of four of which worker 1 kills itself in step 2; rank 3 serves.  `heard` counts those who know, in memory
-/// that the ranks share: an abort by the first of them would be what the others hear of.
-std::string withDeath(int rank, const tuttiUniqueId& id, int staleness, std::atomic<int>* heard) {
+/// In memory that ranks share.
+struct Counts {
+  std::atomic<int> made;   // ranks whose parameter server is made: a rank that dies before is a failure to make it
+  std::atomic<int> heard;  // of the death: an abort by the first of them would be what the others hear of
+};
+
+void awaitUpTo20s(const std::atomic<int>& count, int wanted) {
+  for (int ms = 0; count.load() < wanted && ms < 20'000; ++ms) ::usleep(1000);
+}
+
+/// A rank of four of which worker 1 kills itself in step 2; rank 3 serves.
+std::string withDeath(int rank, const tuttiUniqueId& id, int staleness, Counts* counts) {
   tuttiComm_t comm = nullptr;
   RANK_TRY(tuttiCommInitRank(&comm, 4, id, rank));
   ServedModel model(false);
@@ -285,6 +294,7 @@ std::string withDeath(int rank, const tuttiUniqueId& id, int staleness, std::ato
   c.optimizer = optimizer(tuttiSgd);
   tuttiPs_t ps = nullptr;
   LAYER_TRY(tuttiPsCreate(&ps, comm, model.list.data(), 3, &c));
+  ++counts->made;
   if (rank == 3) {
     const tuttiResult_t result = tuttiPsServe(ps);
     const std::string why = tuttiParallelGetLastError();
@@ -298,14 +308,17 @@ std::string withDeath(int rank, const tuttiUniqueId& id, int staleness, std::ato
   } else {
     std::string why;
     for (int s = 0; s < 5 && why.empty(); ++s) {
-      if (s == 2 && rank == 1) ::raise(SIGKILL);
+      if (s == 2 && rank == 1) {
+        awaitUpTo20s(counts->made, 4);
+        ::raise(SIGKILL);
+      }
       why = step(ps, rank, s, false);
     }
     if ((staleness == 0) != (why.find("worker 1 is lost") != std::string::npos)) return "not lost: " + why;
   }
   if (staleness == 0) {  // else the server goes on until the workers have gone
-    heard->fetch_add(1);
-    for (int ms = 0; heard->load() < 3 && ms < 20'000; ++ms) ::usleep(1000);
+    ++counts->heard;
+    awaitUpTo20s(counts->heard, 3);
   }
   tuttiPsDestroy(ps);
   tuttiCommAbort(comm);
@@ -317,14 +330,13 @@ std::string withDeath(int rank, const tuttiUniqueId& id, int staleness, std::ato
 TEST_CASE("a worker is killed: the others go on where gradients need not be of all, else they hear who it was") {
   for (const int staleness : {0, TUTTI_PS_ASYNCHRONOUS}) {
     CAPTURE(staleness);
-    void* const shared =
-        ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* const shared = ::mmap(nullptr, sizeof(Counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     REQUIRE(shared != MAP_FAILED);
-    auto* const heard = new (shared) std::atomic<int>(0);
+    auto* const counts = new (shared) Counts{};
     const std::vector<int> ends =
-        onProcesses(4, [&](int rank, const UniqueIds& ids) { return withDeath(rank, ids[0], staleness, heard); });
+        onProcesses(4, [&](int rank, const UniqueIds& ids) { return withDeath(rank, ids[0], staleness, counts); });
     CHECK(unlessEnded(ends, [](int rank) { return rank == 1; }) == "");
-    ::munmap(shared, sizeof(std::atomic<int>));
+    ::munmap(shared, sizeof(Counts));
   }
 }
 
