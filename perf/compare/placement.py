@@ -12,10 +12,8 @@ def over(before=None, after=None):
 
 
 def alike(a, b):
-    """Whether the cores were as near.  What is not known speaks against nothing."""
-    if a is None or b is None:
-        return True
-    return a > 0 and b > 0 and max(a, b) <= ALIKE * min(a, b)
+    """Whether the cores were as near."""
+    return max(a, b) <= ALIKE * min(a, b)
 
 
 def kinds(lines):

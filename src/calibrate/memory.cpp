@@ -100,15 +100,10 @@ uint64_t streamingPays(int64_t endNs) {
   for (const PrivatePages* pages : {&*source, &*target}) pages->useLargePages();
   std::memset(from.data(), 1, kMost);
   std::vector<double> ratios;
-  const auto readToo = [&](auto copy, size_t bytes) {
-    return bestUs(3, [&] {
-      copy(bytes);
-      readAll(to.first(bytes));
-    });
-  };
   for (size_t bytes = kMost; bytes >= size_t{1} << 20; bytes /= 2) {
-    const double streamUs = readToo([&](size_t n) { copyPastCache(to.data(), from.data(), n); }, bytes);
-    const double plainUs = readToo([&](size_t n) { copyCached(to.data(), from.data(), n, 2 * n); }, bytes);
+    const auto usWith = [&](auto copy) { return bestUs(3, [&] { copy(), readAll(to.first(bytes)); }); };
+    const double streamUs = usWith([&] { copyPastCache(to.data(), from.data(), bytes); });
+    const double plainUs = usWith([&] { copyCached(to.data(), from.data(), bytes, 2 * bytes); });
     ratios.push_back(streamUs / plainUs);
     constexpr double kLostByFar = 1.3;
     if (ratios.back() > kLostByFar || nowNs() > endNs) break;

@@ -61,7 +61,7 @@ class Running:
         return (status[0] if status else None), text
 
     def said(self):
-        """Its output until now.  The place where the command writes next is not moved, which it shares with us."""
+        """Its output until now.  Read by position, as the command writes at an offset that it shares with us."""
         descriptor = self.output.fileno()
         return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 

@@ -49,7 +49,10 @@ std::string rounds(const Rank& r, double seconds, size_t mostBytes) {
     const size_t count = round % 3 == 0 ? 1 + round % 50 : 1 + (round * 7919) % (mostBytes / sizeof(int64_t));
     const auto before = Clock::now();
     if (std::string why = once(r, round, count); !why.empty()) return why;
-    if (round == 0) std::printf("works\n"), std::fflush(stdout);
+    if (round == 0) {
+      std::printf("works\n");
+      std::fflush(stdout);
+    }
     longestMs = std::max(longestMs, std::chrono::duration<double, std::milli>(Clock::now() - before).count());
     goesOn = std::chrono::duration<double>(Clock::now() - begin).count() < seconds ? 1 : 0;
     RANK_TRY(tuttiBroadcast(&goesOn, &goesOn, 1, tuttiInt64, 0, r.comm, nullptr));

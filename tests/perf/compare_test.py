@@ -117,8 +117,7 @@ class Statistics(unittest.TestCase):
         self.assertIsNone(placement.over())
         self.assertAlmostEqual(placement.over(0.1, 0.1), 0.1)
         self.assertEqual(placement.over(0.05, 0.2), 0)
-        self.assertFalse(placement.alike(0, 0))
-        self.assertTrue(placement.alike(None, 0.2))
+        self.assertFalse(placement.alike(0.2, 0.05))
         self.assertEqual([len(kind) for kind in placement.kinds([0.2, 0.03, 0, 0.05, 0.21])], [2, 2])
 
     def test_the_best_peer_is_the_best_beside_tutti(self):
