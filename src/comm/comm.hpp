@@ -12,6 +12,7 @@
 #include "src/comm/call_order.hpp"
 #include "src/comm/call_planner.hpp"
 #include "src/comm/executor.hpp"
+#include "src/comm/hand_over.hpp"
 #include "src/comm/links.hpp"
 #include "src/comm/monitor.hpp"
 #include "src/comm/operators.hpp"
@@ -48,6 +49,7 @@ struct CallState {
   std::shared_ptr<CallOrder> order = std::make_shared<CallOrder>();  // also of the handle, which outlives this
   std::unique_ptr<Batch> batch;
   PointToPointRun transfer;  // the send or receive that was made before
+  HandOver handOver;
 };
 
 class Comm {
@@ -72,7 +74,7 @@ class Comm {
   /// is still under way, and it stays registered.
   Status deregisterMemory(void* handle);
   CallOrder& callOrder() { return *calls_.order; }
-  /// Its batch and transfer only with the turn.
+  /// All but the order only with the turn.
   CallState& calls() { return calls_; }
   Links& links() { return *links_; }
   /// How this rank's calls are carried out.

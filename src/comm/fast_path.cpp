@@ -63,11 +63,13 @@ Status runKnown(Comm& comm, CallNumbers& numbers, const KnownCall& known, const 
   if (!known.record.exact) watchdog.enter(sequence, print, known.record);
   if (first.ok() && *first == Progress::Done) {
     watchdog.recorder().leave();
+    if (known.handsOn && !known.run->lent()) comm.calls().handOver.end(watchdog.policy());
     return {};
   }
   Status result = runOn(comm, known.run, first);
   if (result.ok()) [[likely]] {
     watchdog.recorder().leave();
+    if (known.handsOn && !known.run->lent()) comm.calls().handOver.end(watchdog.policy());
   } else {
     comm.watchdog().leave();
   }
@@ -133,7 +135,7 @@ Status runCounted(Comm& comm, CallNumbers& numbers, const KnownCall& known, cons
   const int64_t begin = turn.timed ? nowNs() : 0;
   Status result = runKnown(comm, numbers, known, call);
   if (turn.timed) [[unlikely]]
-    trials->record(turn, nowNs() - begin, isMapped(call.sendbuff, call.recvbuff));
+    trials->record(turn, {nowNs() - begin, begin, isMapped(call.sendbuff, call.recvbuff)});
   return result;
 }
 Status runCounted(Comm& comm, CallNumbers& numbers, const KnownTransfer& known, const PlainTransfer& transfer) {
@@ -154,7 +156,9 @@ bool inTurn(tuttiComm* handle, const Body& body) {
   const TurnOf giveBack(turn, ticket);
   // From here on nobody frees the communicator, if it was still there after take().
   const bool there = handle->state.load(std::memory_order_seq_cst) == tuttiComm::State::Ready;
-  return there && handle->own == nullptr && body(*handle->comm, turn.numbers());
+  if (!there || handle->own != nullptr) return false;
+  handle->comm->calls().handOver.begin();
+  return body(*handle->comm, turn.numbers());
 }
 
 template <class Plain>

@@ -38,6 +38,7 @@ struct KnownCall {
   CollectiveRun* run = nullptr;
   Trials* trials = nullptr;  // of the calls of this kind; null: nothing is learned about them
   uint8_t way = 0;           // by which `run` goes
+  bool handsOn = false;      // ends as hand_over.hpp says
 
   /// Whether the next call of the kind goes by it.
   bool isNext() const {

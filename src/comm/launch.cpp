@@ -204,6 +204,8 @@ void Batch::remember() {
   k.run = entry->run.get();
   if (preparing_[0].kind != nullptr) k.trials = &preparing_[0].kind->trials;
   k.way = preparing_[0].turn.way;
+  const bool sharesCore = yieldsFirst(comm_.watchdog().policy());
+  k.handsOn = sharesCore && entry->plan != nullptr && onlySends(*entry->plan);
   comm_.planner().known().learn(k);
 }
 
@@ -247,7 +249,8 @@ Result<bool> Batch::stepCollectives() {
     comm_.watchdog().recorder().leave();
     if (isTimed()) {
       const Call& call = *collectives_[next_ - 1].first;
-      preparing_[0].kind->trials.record(preparing_[0].turn, nowNs() - beganNs_, isMapped(call.sendbuff, call.recvbuff));
+      const bool mapped = isMapped(call.sendbuff, call.recvbuff);
+      preparing_[0].kind->trials.record(preparing_[0].turn, {nowNs() - beganNs_, beganNs_, mapped});
     }
     if (events_) events_->endCollectives();
     current_ = nullptr;

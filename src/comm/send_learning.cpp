@@ -37,7 +37,7 @@ bool SendKind::heard(const Endpoint& endpoint) {
 
 /// A sender that lends its memory goes on once it hears that this was read, and one that has copied it at once.
 void SendKind::record(const Trials::Turn& turn, int64_t ns) {
-  trials_.record(turn, lendsBy(turn.way) ? ns + planned_.handOverNs : ns);
+  trials_.record(turn, {lendsBy(turn.way) ? ns + planned_.handOverNs : ns});
 }
 
 /// The time that is missing is one of this kind's, and may still come.

@@ -177,12 +177,14 @@ Result<std::vector<TriedWay>> CallPlanner::waysOf(const Call& call, bool mapped)
 
 /// A way that was found to be clearly faster than what is planned, or that takes the place of one which is kept.  Ways
 /// of exact sums do not tell floating-point sums, which would get other bits in the next job.  Memory that peers map
-/// does not tell how other memory fares.
+/// does not tell how other memory fares; nor does a row of calls with a root, in which ranks run ahead of each other,
+/// tell how such calls fare elsewhere.
 std::optional<TunedWay> CallPlanner::worthKeeping(const Call& call, const Learning::Kind& kind) const {
   const uint8_t at = kind.trials.taken();
   const TriedWay& way = kind.ways[at];
   const bool exactSum = callReduces(call) && !isFloatingSum(call);
-  if (!state_.ranks || way.algorithm == nullptr || exactSum || !kind.trials.inPlainMemory() ||
+  const bool ranAhead = callIsRooted(call) && kind.trials.inRow();
+  if (!state_.ranks || way.algorithm == nullptr || exactSum || ranAhead || !kind.trials.inPlainMemory() ||
       learning_->among() != Learning::Among::SameBits)
     return std::nullopt;
   TunedWay found{call.collective,

@@ -2,6 +2,7 @@
 // and after (avg's division).
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -25,6 +26,10 @@ class CollectiveRun final : public Task {
   }
   Result<Progress> step() override {
     return lanes_.size() == 1 && !divides_ && begun_.ok() ? lanes_[0].step() : stepLanes();
+  }
+  /// Whether others read some of the call's memory where it lies, so that it was over only when they had.
+  bool lent() const {
+    return std::ranges::any_of(lanes_, [](const LaneRun& lane) { return lane.lent(); });
   }
   int waitingOn() const override;
   /// The same for one lane; -1 if it is done.

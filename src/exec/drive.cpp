@@ -154,6 +154,16 @@ Result<Progress> stepBriefly(Task& task, TaskOwner& owner, const WaitPolicy& pol
   return Progress::Blocked;
 }
 
+bool yieldsFirst(const WaitPolicy& policy) {
+  const Drive::Patience patience = Drive::patienceOf(policy);
+  return patience.spinNs == 0 && patience.awakeNs > 0;
+}
+
+void handOn(const WaitPolicy& policy) {
+  TurnCost& turns = turnCostOfThread();
+  if (turns.state() == TurnCost::State::Alone) yieldCore(policy, &turns);
+}
+
 void failTask(DrivenTask* task, const Status& error) {
   const int peer = task->task->waitingOn();
   const bool preparing = task->task->preparing();

@@ -102,6 +102,13 @@ void failTask(DrivenTask* task, const Status& error);
 /// of the core wants the thread to sleep.
 Result<Progress> stepBriefly(Task& task, TaskOwner& owner, const WaitPolicy& policy);
 
+/// Whether waits begin with handing the core on, as ranks share cores.
+bool yieldsFirst(const WaitPolicy& policy);
+
+/// Hands the core on once, for ranks to go on that this thread has sent to.  Not beside other programs, which would
+/// take a slice.
+void handOn(const WaitPolicy& policy);
+
 /// Tasks that are driven side by side.  One thread, but for ring().
 class Drive {
  public:
@@ -154,6 +161,7 @@ class Drive {
     bool spinsByLoad = false;    // spins little where others want the core (spin_cost.hpp)
   } patience_;
   static Patience patienceOf(const WaitPolicy& policy);
+  friend bool yieldsFirst(const WaitPolicy& policy);
   friend Result<Progress> stepBriefly(Task& task, TaskOwner& owner, const WaitPolicy& policy);
   // One wait: from the moment nothing moves until something does.
   bool moved_ = true;  // since the last look at the clock

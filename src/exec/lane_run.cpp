@@ -352,6 +352,7 @@ Result<bool> LaneRun::sendOne(const BoundOp& op, size_t which, size_t bytes) {
     const Operand& lent = op.hasDst ? op.dst : op.sources.front();
     if (loans_.size() == loans_.capacity()) TUTTI_TRY(forgetReturned());
     loans_.push_back({endpoint, request, op.toRanks[which], lent.memory, slice_});
+    lent_ = true;
     return true;
   }
   return endpoint->send(value_, bytes, buffers_->call);

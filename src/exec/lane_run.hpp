@@ -32,6 +32,7 @@ class LaneRun {
     sliceBytes_ = plan_.sliceBytes - lane_.headStart;
     op_ = 0;
     waitingOn_ = -1;
+    lent_ = false;
     resetOp();
   }
   Result<Progress> step() { return isShort_ ? stepShort() : stepSlices(); }
@@ -40,6 +41,8 @@ class LaneRun {
     if (isShort_) return op_ == lane_.ops.size();
     return (slice_ >= lane_.loops || lane_.ops.empty()) && loans_.empty();
   }
+  /// Whether it has posted sends since begin().
+  bool lent() const { return lent_; }
   int waitingOn() const { return waitingOn_; }
   /// Giving up, in two steps: every lane lets go of what it reads of others before any waits for its own memory to be
   /// let go, because two ranks of one process that did both at once would wait for each other.
@@ -101,6 +104,7 @@ class LaneRun {
   size_t sliceBegin_ = 0, sliceBytes_ = 0;  // of every value
   size_t op_ = 0;
   int waitingOn_ = -1;
+  bool lent_ = false;
 
   /// How the value of an op goes to op.to.
   enum class Delivery : uint8_t { Unknown, ToEach, Shared };

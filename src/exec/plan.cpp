@@ -279,4 +279,15 @@ Result<std::unique_ptr<Plan>> bindPlan(Schedule schedule, const Layout& layout, 
   return plan;
 }
 
+bool onlySends(const Plan& plan) {
+  bool sends = false;
+  for (const BoundLane& lane : plan.lanes) {
+    for (const BoundOp& op : lane.ops) {
+      if (!op.from.empty()) return false;
+      sends = sends || !op.to.empty();
+    }
+  }
+  return sends;
+}
+
 }  // namespace tutti

@@ -174,4 +174,7 @@ Result<std::unique_ptr<Plan>> bindPlan(Schedule schedule, const Layout& layout, 
                                        const EndpointFinder& endpoint, const ScratchLender& lend = nullptr,
                                        size_t ranksOnHost = 1);
 
+/// Whether the rank sends and receives nothing.
+bool onlySends(const Plan& plan);
+
 }  // namespace tutti

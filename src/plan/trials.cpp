@@ -17,6 +17,8 @@ constexpr double kNotAgainstIt = 1.1;
 // Ranks run ahead of each other, and hand cores to each other: a block has to be longer than that, in time or in calls.
 constexpr uint64_t kBlockNs = 200'000;
 constexpr int kLeastTimed = 4, kMostTimed = 64;
+// A rank that goes on with the next call after less than such a part of a call does nothing in between.
+constexpr int64_t kLeastAwayPart = 2;
 // The part of a call that a way is expected to lose as long as it has not been tried.
 constexpr double kExpectedLoss = 0.1;
 
@@ -39,10 +41,15 @@ Trials::Trials(const Prices& prices) : planNs_(prices.planNs), untouched_(prices
   round_.untimed = static_cast<int>(firstCalls_) - round_.timed;
 }
 
-void Trials::record(const Turn& turn, int64_t ns, bool mapped) {
-  memory_ |= mapped ? kMapped : kPlain;
+void Trials::record(const Turn& turn, const CallTime& time) {
+  memory_ |= time.mapped ? kMapped : kPlain;
   Block& block = ways_[turn.way].blocks[turn.block];
-  block.ns += ns;
+  if (time.beginNs != 0 && block.count > 0) {
+    ++calls_;
+    callsInRow_ += (time.beginNs - endNs_) * kLeastAwayPart < time.ns ? 1 : 0;
+  }
+  endNs_ = time.beginNs + time.ns;
+  block.ns += time.ns;
   ++block.count;
 }
 
@@ -112,7 +119,7 @@ std::vector<uint64_t> Trials::times() const {
     }
     if (!ofWay.empty()) times[way] = medianOf(ofWay);
   }
-  times.push_back(memory_);
+  times.push_back(memory_ | (2 * callsInRow_ > calls_ ? kInRow : 0));
   return times;
 }
 
@@ -140,11 +147,14 @@ bool Trials::overtakes(uint8_t way) const {
 
 void Trials::settle(std::span<const uint64_t> all, bool leaders) {
   bool mixed = false;
-  inPlainMemory_ = true;
+  inPlainMemory_ = inRow_ = true;
   for (size_t at = kMostWays; at < all.size(); at += kFigures) {
-    mixed = mixed || all[at] == (kPlain | kMapped);
-    inPlainMemory_ = inPlainMemory_ && all[at] <= kPlain;
+    const bool plain = (all[at] & kPlain) != 0, mapped = (all[at] & kMapped) != 0;
+    mixed = mixed || (plain && mapped);
+    inPlainMemory_ = inPlainMemory_ && !mapped;
+    inRow_ = inRow_ && (all[at] & kInRow) != 0;
   }
+  calls_ = callsInRow_ = 0;
   if (mixed) {
     nWays_ = 1;
     return rest(0);

@@ -65,12 +65,18 @@ class Trials {
     if (--left_ == 0) change();
     return turn;
   }
-  /// Takes the time of a timed call on this rank.  mapped: peers map its memory.  Calls in groups have no record.
-  void record(const Turn& turn, int64_t ns, bool mapped = false);
+  /// How a timed call went on this rank.
+  struct CallTime {
+    int64_t ns = 0;
+    int64_t beginNs = 0;  // when it began; 0: not known
+    bool mapped = false;  // peers map its memory
+  };
+  /// Calls in groups have no record.
+  void record(const Turn& turn, const CallTime& time);
 
   /// How many ways there are; of one, the trials are over for good.
   void offer(int nWays);
-  /// This rank's times by way, in nanoseconds of one call (kNoTime: none), then the memory that its calls were in.
+  /// This rank's times by way, in nanoseconds of one call (kNoTime: none), then how its calls were made.
   std::vector<uint64_t> times() const;
   static constexpr uint64_t kNoTime = 0;
   static constexpr size_t kFigures = kMostWays + 1;
@@ -87,6 +93,8 @@ class Trials {
   uint8_t taken() const { return taken_; }
   /// Whether all ranks' calls were in memory that nobody maps, as far as they were timed.
   bool inPlainMemory() const { return inPlainMemory_; }
+  /// Whether they were in a row: each rank began the next as soon as one was over.
+  bool inRow() const { return inRow_; }
   /// By the last comparison, in nanoseconds; kNoTime: it was not among those compared.
   uint64_t nsOf(uint8_t way) const { return ways_[way].ns; }
 
@@ -111,7 +119,8 @@ class Trials {
     int turns = 0;               // of each way
     int untimed = 0, timed = 0;  // calls of a block, one after the other
   };
-  static constexpr uint8_t kPlain = 1, kMapped = 2;
+  // How calls were made: in which memory, and most of them in a row.
+  static constexpr uint64_t kPlain = 1, kMapped = 2, kInRow = 4;
 
   /// The faster half's mean, or the fastest of the slower half: one rank that something disturbed changes neither.
   enum class Over : uint8_t { Slowest, FasterHalf, SlowerHalf };
@@ -132,8 +141,10 @@ class Trials {
   int untouched_;
   Phase phase_ = Phase::First;
   bool inPause_ = false;  // before a block
-  bool inPlainMemory_ = true;
-  uint8_t memory_ = 0;  // of timed calls: kPlain, kMapped
+  bool inPlainMemory_ = true, inRow_ = false;
+  uint64_t memory_ = 0;             // of timed calls: kPlain, kMapped
+  int64_t endNs_ = 0;               // of the last timed call
+  int calls_ = 0, callsInRow_ = 0;  // timed ones, of which another had just been timed
   uint8_t nWays_ = 1;
   uint8_t way_ = 0, taken_ = 0;
   int64_t left_ = kFirstCalls;  // calls until something changes

@@ -310,6 +310,46 @@ TEST_CASE("what one job learned the next one takes at once") {
   CHECK(onRanks(4, takes) != "");  // other ranks than those that learned it
 }
 
+TEST_CASE("what a row of calls with a root taught is not kept for later jobs") {
+  const TempFolder folder;
+  const Variable where("TUTTI_CALIBRATION", cat(folder.path(), "/figures"));
+  for (const Collective collective : {Collective::Broadcast, Collective::AllGather}) {
+    for (const int64_t awayNs : {0, 10'000}) {
+      CAPTURE(callName(callOf(collective, 300, tuttiFloat32)), awayNs);
+      size_t kept = 0;
+      const auto learns = [&](const Rank& r) -> std::string {
+        const Call call = callOf(collective, 300, tuttiFloat32);
+        CallPlanner& planner = r.comm->comm->planner();
+        Learning::Kind* const kind = learningOf(r)->kindOf(call);
+        const Result<std::vector<TriedWay>> ways = planner.waysOf(call, false);
+        RANK_CHECK(ways.ok() && ways->size() > 1);
+        kind->ways = *ways;
+        // All ranks' calls take as long; the second way takes half.
+        int64_t now = 1'000'000;
+        while (!kind->trials.settled()) {
+          std::vector<uint64_t> all;
+          while (kind->trials.wants() == Trials::Wants::Times && all.size() < 5 * Trials::kFigures) {
+            const std::vector<uint64_t> own = kind->trials.times();
+            all.insert(all.end(), own.begin(), own.end());
+          }
+          if (!all.empty()) kind->trials.settle(all, callIsRooted(call));
+          if (kind->trials.wants() == Trials::Wants::Ways) kind->trials.offer(2);
+          if (kind->trials.wants() != Trials::Wants::Nothing) continue;
+          const Trials::Turn turn = kind->trials.take();
+          const int64_t ns = turn.way == 0 ? 8000 : 4000;
+          if (turn.timed) kind->trials.record(turn, {ns, now});
+          now += ns + awayNs;
+        }
+        planner.tellLearned(call, *kind);
+        if (r.rank == 0) kept = learningOf(r)->takeKept().size();
+        return "";
+      };
+      CHECK(onRanks(5, learns) == "");
+      CHECK(kept == (collective == Collective::Broadcast && awayNs == 0 ? 0 : 1));
+    }
+  }
+}
+
 TEST_CASE("beside a way that was kept, a rank that explains its plans tries what the others try") {
   const TempFolder folder;
   const Variable where("TUTTI_CALIBRATION", cat(folder.path(), "/figures"));

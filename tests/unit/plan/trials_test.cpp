@@ -42,7 +42,7 @@ struct Ranks {
       const Trials::Turn turn = trials[rank].take();
       REQUIRE(turn.way == way);
       const int64_t ns = times(static_cast<int>(rank), way);
-      if (turn.timed) trials[rank].record(turn, ns);
+      if (turn.timed) trials[rank].record(turn, {ns});
     }
     return way;
   }
@@ -121,7 +121,7 @@ TEST_CASE("calls that use memory for the first time, which takes long, decide no
     if (trials.wants() == Trials::Wants::Ways) trials.offer(2);
     const Trials::Turn turn = trials.take();
     const int64_t ns = ++calls[turn.way] <= kUntouched ? 9'000'000 : turn.way == 0 ? 100'000 : 50'000;
-    if (turn.timed) trials.record(turn, ns);
+    if (turn.timed) trials.record(turn, {ns});
   }
   CHECK(trials.taken() == 1);
   CHECK(trials.nsOf(0) == 100'000);
@@ -194,12 +194,36 @@ TEST_CASE("what is learned in memory of one kind holds for no calls in the other
           const Trials::Turn turn = t.take();
           // Rank 1's memory is plain, rank 0's of one kind, or of the other from some call on.
           const bool now = &t == trials.data() && mapped != (mixes && call > 2000);
-          if (turn.timed) t.record(turn, turn.way == 0 ? 2000 : 1000, now);
+          if (turn.timed) t.record(turn, {turn.way == 0 ? 2000 : 1000, 0, now});
         }
       }
       CHECK(trials[0].taken() == (mixes ? 0 : 1));
       CHECK(trials[1].taken() == trials[0].taken());
       CHECK(trials[1].inPlainMemory() == (!mixes && !mapped));
+    }
+  }
+}
+
+TEST_CASE("calls are in a row where every rank makes the next at once") {
+  for (const int64_t awayNs : {100, 5000}) {
+    CAPTURE(awayNs);
+    std::vector<Trials> trials(2);
+    for (Trials& t : trials) {
+      int64_t now = 1'000'000;
+      for (int call = 0; t.wants() == Trials::Wants::Nothing; ++call) {
+        // Rank 0 stays away now and then; rank 1 waits for it in its calls.
+        const bool first = &t == trials.data();
+        const int64_t ns = first ? 1000 : 900 + awayNs;
+        if (const Trials::Turn turn = t.take(); turn.timed) t.record(turn, {ns, now});
+        now += ns + (first ? call % 7 == 0 ? 20'000 : awayNs : 100);
+      }
+    }
+    std::vector<uint64_t> all = trials[0].times();
+    const std::vector<uint64_t> others = trials[1].times();
+    all.insert(all.end(), others.begin(), others.end());
+    for (Trials& t : trials) {
+      t.settle(all, true);
+      CHECK(t.inRow() == (awayNs == 100));
     }
   }
 }
