@@ -17,8 +17,9 @@ constexpr double kNotAgainstIt = 1.1;
 // Ranks run ahead of each other, and hand cores to each other: a block has to be longer than that, in time or in calls.
 constexpr uint64_t kBlockNs = 200'000;
 constexpr int kLeastTimed = 4, kMostTimed = 64;
-// A rank that goes on with the next call after less than such a part of a call does nothing in between.
-constexpr int64_t kLeastAwayPart = 2;
+// A rank that goes on with the next call within half the time of one does nothing in between; nor within so little,
+// which clocks and loops take.
+constexpr int64_t kLeastAwayPart = 2, kLeastAwayNs = 200;
 // The part of a call that a way is expected to lose as long as it has not been tried.
 constexpr double kExpectedLoss = 0.1;
 
@@ -46,7 +47,8 @@ void Trials::record(const Turn& turn, const CallTime& time) {
   Block& block = ways_[turn.way].blocks[turn.block];
   if (time.beginNs != 0 && block.count > 0) {
     ++calls_;
-    callsInRow_ += (time.beginNs - endNs_) * kLeastAwayPart < time.ns ? 1 : 0;
+    const int64_t awayNs = time.beginNs - endNs_;
+    callsInRow_ += awayNs < std::max(time.ns / kLeastAwayPart, kLeastAwayNs) ? 1 : 0;
   }
   endNs_ = time.beginNs + time.ns;
   block.ns += time.ns;
