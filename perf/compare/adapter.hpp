@@ -51,6 +51,10 @@ class Adapter {
   /// Memory of the library's own, page-aligned, that it can reach without copying; nullptr if it has no such thing.
   virtual void* allocate(size_t /*bytes*/) { return nullptr; }
   virtual void release(void* /*memory*/) {}
+  /// Makes memory of the program's, page-aligned, such that the library can reach it without copying; false if it has
+  /// no such thing.  Until giveBack().
+  virtual bool adopt(void* /*memory*/, size_t /*bytes*/) { return false; }
+  virtual void giveBack(void* /*memory*/) {}
   /// Called once per cell, on every rank, before the first run().
   virtual void prepare(const Call& call) = 0;
   /// One call (PingPong: one round trip), complete on this rank when it returns.

@@ -1,12 +1,13 @@
 // The one timing loop.  A process of this program is one rank of one library; the driver tells it over the control
 // channel which cell to prepare and how many calls to time, and gets this rank's times back.
 //
-//   driver: cell OP TYPE BYTES plain|own      rank: ok BYTES_OF_BUFFERS | unsupported | wrong TEXT
+//   driver: cell OP TYPE BYTES MEMORY         rank: ok BYTES_OF_BUFFERS | unsupported | wrong TEXT
 //   driver: time CALLS BLOCKS reused|fresh    rank: times US:RUN:WAIT:WALL:BEFORE:AFTER... | wrong TEXT
 //           per block: microseconds per call; of the whole block, microseconds on a cpu, runnable without one, in all;
 //           by rank 0, those of a cache line one way between the cores of ranks 0 and 1 (0: not known)
 //   driver: drop                              rank: ok                  the cell's buffers are given back
 //   driver: quit
+//   MEMORY: plain (fresh pages), malloc, adopted (plain pages, registered) or own (the library's)
 //   rank, on its own: hello RANK SIZE LIBRARY, gather HEX (answered by: gathered HEX...), error TEXT (and it ends)
 //
 // Reused data: calls are back to back, no barrier between the calls of a block, one before each block.  Fresh data:
@@ -112,35 +113,48 @@ CpuTime cpuTime() {
   return {.runUs = static_cast<double>(run) / 1e3, .waitUs = static_cast<double>(wait) / 1e3};
 }
 
-/// One buffer of the cell, plain pages or the library's own memory; kept while it is large enough.
+void* freshPages(size_t bytes) {
+  void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  require(pages != MAP_FAILED, "no memory for a buffer");
+  return pages;
+}
+
+/// One buffer of the cell; kept while it is large enough.
 class Buffer {
  public:
-  void* reserve(Adapter& adapter, size_t bytes, bool own) {
+  /// kind: as MEMORY above.  Null: the library has no such memory.
+  void* reserve(Adapter& adapter, size_t bytes, const std::string& kind) {
     if (bytes == 0) bytes = 1;
-    if (bytes <= bytes_ && own == own_) return memory_;
+    if (bytes <= bytes_ && kind == kind_) return memory_;
     release(adapter);
-    if (own) {
+    kind_ = kind;
+    bytes_ = bytes;
+    if (kind == "own") {
       memory_ = adapter.allocate(bytes);
+    } else if (kind == "malloc") {
+      memory_ = std::malloc(bytes);
     } else {
-      void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      require(pages != MAP_FAILED, "no memory for a buffer");
-      memory_ = pages;
+      require(kind == "plain" || kind == "adopted", "unknown memory " + kind);
+      memory_ = freshPages(bytes);
+      if (kind == "adopted" && !adapter.adopt(memory_, bytes)) release(adapter);
     }
-    bytes_ = memory_ == nullptr ? 0 : bytes;
-    own_ = own;
+    if (memory_ == nullptr) bytes_ = 0;
     return memory_;
   }
   void release(Adapter& adapter) {
-    if (memory_ != nullptr && own_) adapter.release(memory_);
-    if (memory_ != nullptr && !own_) munmap(memory_, bytes_);
-    memory_ = nullptr;
-    bytes_ = 0;
+    void* const memory = std::exchange(memory_, nullptr);
+    const size_t bytes = std::exchange(bytes_, 0);
+    if (memory == nullptr) return;
+    if (kind_ == "own") return adapter.release(memory);
+    if (kind_ == "malloc") return std::free(memory);
+    if (kind_ == "adopted") adapter.giveBack(memory);
+    munmap(memory, bytes);
   }
 
  private:
   void* memory_ = nullptr;
   size_t bytes_ = 0;
-  bool own_ = false;
+  std::string kind_;
 };
 
 class Rank {
@@ -187,7 +201,7 @@ class Rank {
     call_.type = type == "float" ? Type::Float : Type::Bfloat16;
     const int n = adapter_.size();
     call_.count = countOf(call_.op, call_.type, bytes, n);
-    if (!adapter_.supports(call_.op, call_.type) || !buffers(memory == "own")) return "unsupported";
+    if (!adapter_.supports(call_.op, call_.type) || !buffers(memory)) return "unsupported";
     fill(call_, adapter_.rank(), n);
     turn_ = 0;
     adapter_.prepare(call_);
@@ -198,11 +212,11 @@ class Rank {
     return wrong.empty() ? "ok " + std::to_string(sendBytes(call_, n) + recvBytes(call_, n)) : "wrong " + wrong;
   }
 
-  // false if the library has no memory of its own.
-  bool buffers(bool own) {
+  // false if the library has no such memory.
+  bool buffers(const std::string& memory) {
     const int n = adapter_.size();
-    call_.send = send_.reserve(adapter_, sendBytes(call_, n), own);
-    call_.recv = recv_.reserve(adapter_, recvBytes(call_, n), own);
+    call_.send = send_.reserve(adapter_, sendBytes(call_, n), memory);
+    call_.recv = recv_.reserve(adapter_, recvBytes(call_, n), memory);
     return call_.send != nullptr && call_.recv != nullptr;
   }
 

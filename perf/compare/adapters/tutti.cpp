@@ -2,6 +2,7 @@
 #include "tutti/tutti.h"
 
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "perf/compare/adapter.hpp"
@@ -40,9 +41,20 @@ class Tutti final : public Adapter {
     expect(tuttiMemFree(memory), "tuttiMemFree");
   }
 
+  bool adopt(void* memory, size_t bytes) override {
+    void* handle = nullptr;
+    expect(tuttiCommRegister(own_, memory, bytes, &handle), "tuttiCommRegister");
+    adopted_[memory] = handle;
+    return true;
+  }
+  void giveBack(void* memory) override {
+    expect(tuttiCommDeregister(own_, adopted_.at(memory)), "tuttiCommDeregister");
+    adopted_.erase(memory);
+  }
+
   void prepare(const Call& call) override {
     call_ = call;
-    comm_ = allocated_.contains(call.send) ? own_ : plain_;
+    comm_ = allocated_.contains(call.send) || adopted_.contains(call.send) ? own_ : plain_;
     type_ = call.type == Type::Float ? tuttiFloat32 : tuttiBfloat16;
   }
 
@@ -91,6 +103,7 @@ class Tutti final : public Adapter {
   tuttiComm_t plain_ = nullptr, own_ = nullptr;
   tuttiComm_t comm_ = nullptr;  // that of call_
   std::set<const void*> allocated_;
+  std::map<const void*, void*> adopted_;  // with their handles
   Call call_;
   tuttiDataType_t type_ = tuttiFloat32;
 };
