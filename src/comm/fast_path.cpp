@@ -156,14 +156,13 @@ bool inTurn(tuttiComm* handle, const Body& body) {
   const TurnOf giveBack(turn, ticket);
   // From here on nobody frees the communicator, if it was still there after take().
   const bool there = handle->state.load(std::memory_order_seq_cst) == tuttiComm::State::Ready;
-  if (!there || handle->own != nullptr) return false;
-  handle->comm->calls().handOver.begin();
-  return body(*handle->comm, turn.numbers());
+  return there && handle->own == nullptr && body(*handle->comm, turn.numbers());
 }
 
 template <class Plain>
 bool runLike(tuttiComm* handle, const Plain& call, Status* result) {
   return inTurn(handle, [&](Comm& comm, CallNumbers& numbers) {
+    comm.calls().handOver.begin();
     const auto* like = comm.planner().known().find(call);
     const bool known = like != nullptr && goesNext(*like) && !comm.watchdog().aborting();
     if (known) *result = runCounted(comm, numbers, *like, call);
@@ -181,6 +180,7 @@ bool runTransfers(std::span<const CallGroup::Entry> calls, Status* result) {
   }
   return inTurn(calls[0].handle, [&](Comm& comm, CallNumbers& numbers) {
     if (comm.watchdog().aborting()) return false;
+    comm.calls().handOver.begin();
     std::array<const KnownTransfer*, kMostTogether> known;
     for (size_t i = 0; i < calls.size(); ++i) {
       const bool moves = calls[i].call.count > 0;
