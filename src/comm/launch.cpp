@@ -204,7 +204,8 @@ void Batch::remember() {
   k.run = entry->run.get();
   if (preparing_[0].kind != nullptr) k.trials = &preparing_[0].kind->trials;
   k.way = preparing_[0].turn.way;
-  const bool sharesCore = yieldsFirst(comm_.watchdog().policy());
+  const WaitPolicy& policy = comm_.watchdog().policy();
+  const bool sharesCore = yieldsFirst(policy) && !policy.inBatches;  // sockets hold what was sent: nothing to gain
   k.handsOn = sharesCore && entry->plan != nullptr && onlySends(*entry->plan);
   comm_.planner().known().learn(k);
 }
