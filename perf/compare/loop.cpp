@@ -136,7 +136,7 @@ class Buffer {
     } else {
       require(kind == "plain" || kind == "adopted", "unknown memory " + kind);
       memory_ = freshPages(bytes);
-      if (kind == "adopted" && !adapter.adopt(memory_, bytes)) release(adapter);
+      if (kind == "adopted" && !adapter.adopt(memory_, bytes)) munmap(std::exchange(memory_, nullptr), bytes);
     }
     if (memory_ == nullptr) bytes_ = 0;
     return memory_;

@@ -46,6 +46,12 @@ void begin(const KnownCall& known, const PlainCall& call, const Fingerprint& pri
   known.run->begin({input, output, known.reduction, print}, prePost);
 }
 
+/// It has gone well.
+void leave(Comm& comm, const KnownCall& known) {
+  comm.watchdog().recorder().leave();
+  if (known.handsOn && !known.run->lent()) comm.calls().handOver.end(comm.watchdog().policy());
+}
+
 Status runKnown(Comm& comm, CallNumbers& numbers, const KnownCall& known, const PlainCall& call) {
   const uint64_t sequence = numbers.nextCollective();
   Fingerprint print = withSequence(known.call, sequence);
@@ -62,14 +68,12 @@ Status runKnown(Comm& comm, CallNumbers& numbers, const KnownCall& known, const 
   Result<Progress> first = known.run->step();
   if (!known.record.exact) watchdog.enter(sequence, print, known.record);
   if (first.ok() && *first == Progress::Done) {
-    watchdog.recorder().leave();
-    if (known.handsOn && !known.run->lent()) comm.calls().handOver.end(watchdog.policy());
+    leave(comm, known);
     return {};
   }
   Status result = runOn(comm, known.run, first);
   if (result.ok()) [[likely]] {
-    watchdog.recorder().leave();
-    if (known.handsOn && !known.run->lent()) comm.calls().handOver.end(watchdog.policy());
+    leave(comm, known);
   } else {
     comm.watchdog().leave();
   }
