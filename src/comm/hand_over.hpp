@@ -6,6 +6,7 @@
 // turn. So what decides is how long the rank stayed away after the last such call.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "src/base/clock.hpp"
@@ -18,26 +19,28 @@ class HandOver {
  public:
   /// Two switches of threads take about as long.
   static constexpr int64_t kLeastAwayNs = 4000;
-  /// In a row of calls only one in so many looks at the clock: twice, which is a good part of a short call.
-  static constexpr uint32_t kCallsPerLook = 8;
+  /// In a row of calls few look at the clock, which is a good part of a short call: the first, the third, the seventh
+  /// and so on, and from then on one in so many.
+  static constexpr uint32_t kMostCallsPerLook = 64;
 
   /// A call begins.
   void begin() {
     if (leftNs_ == 0) return;
-    awayNs_ = nowNs() - leftNs_;
+    stayedAway_ = nowNs() - leftNs_ >= kLeastAwayNs;
+    callsPerLook_ = stayedAway_ ? 1 : std::min(2 * callsPerLook_, kMostCallsPerLook);
     leftNs_ = 0;
+    calls_ = 0;
   }
   /// A call is over in which this rank only sent, nothing that stayed its own until it was read.
   void end(const WaitPolicy& policy) {
-    const bool stayedAway = awayNs_ >= kLeastAwayNs;
-    if (stayedAway) handOn(policy);
-    if (stayedAway || ++calls_ % kCallsPerLook == 0) leftNs_ = nowNs();
+    if (stayedAway_) handOn(policy);
+    if (++calls_ >= callsPerLook_) leftNs_ = nowNs();
   }
 
  private:
-  int64_t leftNs_ = 0;  // of the last call that looked at the clock; 0: another has begun since
-  int64_t awayNs_ = 0;
-  uint32_t calls_ = 0;
+  bool stayedAway_ = false;  // after the last call that looked
+  int64_t leftNs_ = 0;       // when that was over; 0: another has begun since
+  uint32_t callsPerLook_ = 1, calls_ = 0;
 };
 
 }  // namespace tutti
