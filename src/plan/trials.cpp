@@ -23,7 +23,7 @@ constexpr int64_t kLeastAwayPart = 2, kLeastAwayNs = 200;
 // The part of a call that a way is expected to lose as long as it has not been tried.
 constexpr double kExpectedLoss = 0.1;
 
-uint64_t medianOf(std::vector<uint64_t> values) {
+double medianOf(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
@@ -112,14 +112,31 @@ void Trials::beginBlock() {
   left_ = round_.untimed + round_.timed;
 }
 
+/// By turns that both ways have had: the median of what it took relative to the way that is taken.  A machine may
+/// become several times as slow for some turns (cores of a virtual machine that move), and would be another one to each
+/// way.
+double Trials::besideTaken(uint8_t way) const {
+  std::vector<double> ratios;
+  for (size_t turn = 0; turn < kMostTurns; ++turn) {
+    const Block &own = ways_[way].blocks[turn], &taken = ways_[taken_].blocks[turn];
+    if (own.count > 0 && taken.count > 0) ratios.push_back(own.nsOfCall() / taken.nsOfCall());
+  }
+  return ratios.empty() ? 0 : medianOf(std::move(ratios));
+}
+
 std::vector<uint64_t> Trials::times() const {
-  std::vector<uint64_t> times(kMostWays, kNoTime), ofWay;
-  for (const uint8_t way : tried_) {
-    ofWay.clear();
+  std::vector<uint64_t> times(kMostWays, kNoTime);
+  const auto medianOfBlocks = [&](uint8_t way) {
+    std::vector<double> ns;
     for (const Block& block : ways_[way].blocks) {
-      if (block.count > 0) ofWay.push_back(static_cast<uint64_t>(std::max<int64_t>(block.ns / block.count, 1)));
+      if (block.count > 0) ns.push_back(block.nsOfCall());
     }
-    if (!ofWay.empty()) times[way] = medianOf(ofWay);
+    return ns.empty() ? 0 : medianOf(std::move(ns));
+  };
+  for (const uint8_t way : tried_) {
+    const double beside = besideTaken(way);
+    const double ns = beside > 0 ? beside * medianOfBlocks(taken_) : medianOfBlocks(way);
+    if (ns > 0) times[way] = std::max<uint64_t>(static_cast<uint64_t>(ns), 1);
   }
   times.push_back(memory_ | (2 * callsInRow_ > calls_ ? kInRow : 0));
   return times;

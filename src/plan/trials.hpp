@@ -11,7 +11,7 @@
 //   comparison        those that are far behind drop out
 //   round 2           more turns of the others; before a turn of a slower one come so many calls by the
 //                     fastest that what is lost stays a twentieth
-//   comparison        the fastest is taken
+//   comparison        the fastest is taken; times count relative to those of the fastest so far in the same turns
 //   both memories     a rank calls in memory that peers map and in other memory: the planner's way for good, as
 //                     what is fast in the one may be slow in the other
 //   looks             after 256 calls, then four times as many and so on, all ways take turns again, as the machine or
@@ -20,6 +20,7 @@
 // Pure; one thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -109,6 +110,7 @@ class Trials {
   struct Block {
     int64_t ns = 0;
     int count = 0;
+    double nsOfCall() const { return static_cast<double>(std::max<int64_t>(ns, 1)) / count; }
   };
   struct Way {
     std::array<Block, kMostTurns> blocks{};  // of this round
@@ -125,6 +127,7 @@ class Trials {
   /// The faster half's mean, or the fastest of the slower half: one rank that something disturbed changes neither.
   enum class Over : uint8_t { Slowest, FasterHalf, SlowerHalf };
   static uint64_t overRanks(std::span<const uint64_t> all, size_t way, Over ranks);
+  double besideTaken(uint8_t way) const;
   bool overtakes(uint8_t way) const;
   void takeTurns(Phase phase, int turns);
   void tryAll(Phase phase, int turns);

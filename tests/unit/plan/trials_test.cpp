@@ -204,6 +204,24 @@ TEST_CASE("what is learned in memory of one kind holds for no calls in the other
   }
 }
 
+TEST_CASE("a machine that becomes slower in the middle of a turn does not decide") {
+  for (const int faster : {0, 1}) {
+    CAPTURE(faster);
+    Trials trials;
+    int comparisons = 0;
+    while (comparisons < 3) {
+      if (trials.wants() == Trials::Wants::Times) trials.settle(trials.times(), false), ++comparisons;
+      if (trials.wants() == Trials::Wants::Ways) trials.offer(2);
+      if (trials.wants() != Trials::Wants::Nothing) continue;
+      const Trials::Turn turn = trials.take();
+      // In the last round: the faster way has three slow turns of five, the other one two.
+      const bool slow = comparisons == 2 && turn.block >= (turn.way == faster ? 2 : 3);
+      if (turn.timed) trials.record(turn, {(turn.way == faster ? 100'000 : 120'000) * (slow ? 3 : 1)});
+    }
+    CHECK(trials.taken() == faster);
+  }
+}
+
 TEST_CASE("calls are in a row where every rank makes the next at once") {
   for (const int64_t awayNs : {100, 5000}) {
     CAPTURE(awayNs);
