@@ -17,7 +17,7 @@ class Setting:
     why: str
     environment: tuple = ()  # (name, value) pairs
     arguments: tuple = ()  # of the launcher
-    memory: str = "plain"  # plain: pages as malloc gives them; own: memory that the library handed out; as loop.cpp says
+    memory: str = "plain"  # of the buffers: MEMORY of loop.cpp
     pinned: bool = True  # False: never pinned, whatever the run says
     most_ranks: int = 1 << 20
 

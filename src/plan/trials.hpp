@@ -147,7 +147,7 @@ class Trials {
   bool inPlainMemory_ = true, inRow_ = false;
   uint64_t memory_ = 0;             // of timed calls: kPlain, kMapped
   int64_t endNs_ = 0;               // of the last timed call
-  int calls_ = 0, callsInRow_ = 0;  // timed ones, of which another had just been timed
+  int calls_ = 0, callsInRow_ = 0;  // timed ones that followed a timed one; such in a row
   uint8_t nWays_ = 1;
   uint8_t way_ = 0, taken_ = 0;
   int64_t left_ = kFirstCalls;  // calls until something changes

@@ -324,15 +324,11 @@ TEST_CASE("what a row of calls with a root taught is not kept for later jobs") {
         const Result<std::vector<TriedWay>> ways = planner.waysOf(call, false);
         RANK_CHECK(ways.ok() && ways->size() > 1);
         kind->ways = *ways;
-        // All ranks' calls take as long; the second way takes half.
+        // As if this rank were alone; the second way takes half.
         int64_t now = 1'000'000;
         while (!kind->trials.settled()) {
-          std::vector<uint64_t> all;
-          while (kind->trials.wants() == Trials::Wants::Times && all.size() < 5 * Trials::kFigures) {
-            const std::vector<uint64_t> own = kind->trials.times();
-            all.insert(all.end(), own.begin(), own.end());
-          }
-          if (!all.empty()) kind->trials.settle(all, callIsRooted(call));
+          if (kind->trials.wants() == Trials::Wants::Times)
+            kind->trials.settle(kind->trials.times(), callIsRooted(call));
           if (kind->trials.wants() == Trials::Wants::Ways) kind->trials.offer(2);
           if (kind->trials.wants() != Trials::Wants::Nothing) continue;
           const Trials::Turn turn = kind->trials.take();
