@@ -43,6 +43,12 @@ inline constexpr Request kSendInLine = uint64_t{1} << 62;
 
 /// The most bytes of a message on a board.
 inline constexpr size_t kBoardBytes = 96;
+/// Each rank has two boards, so that values of a call need not wait for readers of other numbers.
+enum class BoardUse : uint8_t {
+  Values,   // of collectives
+  Figures,  // what ranks tell each other between calls
+};
+inline constexpr size_t kBoards = 2;
 
 class Outbox;
 class RequestLine;
@@ -229,9 +235,9 @@ class Transport {
   virtual bool hasBoards() const { return false; }
   /// The sending end of this rank's board: what is sent goes to every one of `readers`, all other ranks of the
   /// communicator.  Messages of at most inlineBytes().
-  virtual PendingEndpoint publisher(std::vector<Address> /*byRank*/) { return noBoards(); }
+  virtual PendingEndpoint publisher(BoardUse, std::vector<Address> /*byRank*/) { return noBoards(); }
   /// The receiving end of a peer's board; every rank must receive every message.
-  virtual PendingEndpoint subscriber(int /*peer*/, const Address&) { return noBoards(); }
+  virtual PendingEndpoint subscriber(BoardUse, int /*peer*/, const Address&) { return noBoards(); }
   /// Called now and then while the rank waits: moves bytes that wait in buffers of the system, in both directions, so
   /// that a peer blocked on us can go on even though our current op is about somebody else.  By the thread that uses
   /// the endpoints.  True if something moved; an endpoint that fails says so in its next call.

@@ -94,8 +94,12 @@ class CallPlanner {
   /// The ways to try for calls of this kind, at most Trials::kMostWays, the planner's choice first; the same on all
   /// ranks.  mapped: peers map the memory of some of these calls.
   Result<std::vector<TriedWay>> waysOf(const Call& call, bool mapped);
+  /// Before the ranks compare figures of a kind: finds the ways to try, if its trials want those.
+  Status findWays(const Call& call, Learning::Kind* kind);
   /// The trials of a kind have come to an end.
   void tellLearned(const Call& call, const Learning::Kind& kind);
+  /// What all ranks have told of a kind.
+  void compare(const Call& call, Learning::Kind* kind, const std::vector<uint64_t>& all);
   /// At the end of a communicator: what was learned is kept for later jobs of this machine's user, by rank 0.
   void keepLearned();
   /// From how many bytes on a message in memory that the receiver has mapped is read where it lies; SIZE_MAX: never.

@@ -280,7 +280,11 @@ Progress Batch::progress(bool moved) const {
 
 int Batch::waitingOn() const {
   if (exchange_ != nullptr) return exchange_->batch != nullptr ? exchange_->batch->waitingOn() : -1;
-  if (!prepared_) return comm_.links().openingTo();
+  if (!prepared_) {
+    const Learning* const learning = comm_.planner().learning();
+    const int unheard = learning != nullptr ? learning->waitingOn() : -1;
+    return unheard >= 0 ? unheard : comm_.links().openingTo();
+  }
   const int collective = current_ != nullptr ? current_->waitingOn() : -1;
   return collective >= 0 ? collective : pointToPoint_.waitingOn();
 }

@@ -124,7 +124,8 @@ class Batch : public Task {
   Result<bool> takeTurn(const Call& call);
   Result<bool> planWays(const Call& call, Learning::Kind* kind);
   Result<bool> compareWays(const Call& call, Learning::Kind* kind);
-  Result<bool> agreeOnWays(const Call& call, Learning::Kind* kind);
+  Result<bool> compareNow(const Call& call, Learning::Kind* kind);
+  Result<bool> compareLater(const Call& call, Learning::Kind* kind, Comparison* comparison);
   Result<bool> exchangeCounts(Call* call);
   /// The numbers of all ranks, by rank; none as long as they are under way.
   Result<std::optional<std::vector<uint64_t>>> exchanged(const std::function<std::vector<uint64_t>()>& mine);

@@ -38,6 +38,10 @@ uint64_t hashOf(const std::vector<TriedWay>& ways) {
   return hash;
 }
 
+std::vector<uint64_t> Learning::Kind::figures() const {
+  return trials.wants() == Trials::Wants::Ways ? std::vector{hashOf(ways)} : trials.times();
+}
+
 std::string usText(uint64_t ns) { return number(std::round(static_cast<double>(ns) / 10) / 100); }
 
 Learning::Key Learning::keyOf(const Call& call) {

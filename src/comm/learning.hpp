@@ -3,7 +3,8 @@
 // Calls of the same kind have all arguments alike but the buffers.  Of each kind the first calls go by the planner's
 // choice; then a few ways that are expected to cost little take turns, and the times of all ranks decide
 // (src/plan/trials.hpp).  All ranks do so at the same calls, as they make the same ones; before the first trial they
-// tell each other which ways they have in mind.
+// tell each other which ways they have in mind.  What they tell is in shared memory (comparison.hpp) or, between hosts,
+// goes by an AllGather of its own.
 #pragma once
 
 #include <map>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "src/collective/call.hpp"
+#include "src/comm/comparison.hpp"
 #include "src/plan/planner.hpp"
 #include "src/plan/trials.hpp"
 
@@ -53,16 +55,25 @@ class Learning {
     double callNs = 0, nsPerByte = 0;  // bytes: of a vector, or of all ranks' blocks
     int nRanks = 1;
   };
-  Learning(Among among, const Prices& prices) : among_(among), prices_(prices) {}
+  /// comparison: of ranks with boards.
+  Learning(Among among, const Prices& prices, std::optional<Comparison> comparison)
+      : among_(among), prices_(prices), comparison_(std::move(comparison)) {}
   Among among() const { return among_; }
 
   struct Kind {
     Trials trials;
     std::vector<TriedWay> ways;  // [0]: the planner's; empty before they are asked for
     uint8_t nPlans = 0;          // how many of them have a plan, from the first one on
+
+    /// What this rank tells the others when the trials want something; once there are ways, if they want those.
+    std::vector<uint64_t> figures() const;
   };
   /// Null: nothing is learned about such calls.
   Kind* kindOf(const Call& call);
+  /// Null: figures go by calls.
+  Comparison* comparison() { return comparison_ ? &*comparison_ : nullptr; }
+  /// The rank whose figures a call waits for; -1: none.
+  int waitingOn() const { return comparison_ ? comparison_->waitingOn() : -1; }
   /// What was found for calls like this one.  Any thread.
   std::optional<TriedWay> taken(const Call& call) const;
   /// The trials of the kind have come to an end, for now: others hear of it.
@@ -80,6 +91,7 @@ class Learning {
 
   const Among among_;
   const Prices prices_;
+  std::optional<Comparison> comparison_;
   std::map<Key, Kind> kinds_;
   std::vector<TunedWay> kept_;
   mutable std::mutex mutex_;       // of taken_

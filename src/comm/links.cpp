@@ -142,12 +142,12 @@ bool Links::hasBoards() const {
   return common != nullptr;
 }
 
-Result<bool> Links::openBoards() {
+Result<bool> Links::openBoards(BoardUse use) {
   Transport* transport = transportTo(rank_ == 0 ? 1 : 0);
   std::vector<Address> byRank(byPeer_.size());
   bool open = true;
   const auto begin = [&](int peer, auto opening) -> Status {
-    const std::pair key(peer, kBoardLane);
+    const std::pair key(peer, laneOf(use));
     if (endpoints_.contains(key)) return {};
     if (!opening_.contains(key)) opening_[key] = opening();
     TUTTI_ASSIGN(const Endpoint* endpoint, advance(key));
@@ -158,9 +158,9 @@ Result<bool> Links::openBoards() {
     if (peer == rank_) continue;
     TUTTI_ASSIGN(const Address* address, addressOf(peer, *transport));
     byRank[static_cast<size_t>(peer)] = *address;
-    TUTTI_TRY(begin(peer, [&] { return transport->subscriber(peer, *address); }));
+    TUTTI_TRY(begin(peer, [&] { return transport->subscriber(use, peer, *address); }));
   }
-  TUTTI_TRY(begin(kEveryone, [&] { return transport->publisher(byRank); }));
+  TUTTI_TRY(begin(kEveryone, [&] { return transport->publisher(use, byRank); }));
   return open;
 }
 

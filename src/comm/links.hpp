@@ -18,10 +18,10 @@ namespace tutti {
 /// Lanes 0..kPointToPointLane-1 belong to collectives.
 inline constexpr int kPointToPointLane = 63;
 inline constexpr int kMaxLanes = 64;
-/// Where boards are kept, beside the endpoints; no lane of any transport.
+/// Where boards are kept, by use, beside the endpoints; no lanes of any transport.
 inline constexpr int kBoardLane = 64;
 /// Those of probes, beside all others: this one and the next.
-inline constexpr int kProbeLane = 65;
+inline constexpr int kProbeLane = kBoardLane + static_cast<int>(kBoards);
 
 /// One thread at a time but for forEachCollectiveEndpoint.
 class Links {
@@ -56,9 +56,9 @@ class Links {
   bool hasBoards() const;
   /// Whether this rank's board and its view of all others' are open; opens them: also those that a call does not read,
   /// for what a rank that disagrees with it has written.  Errors: as endpoint().
-  Result<bool> openBoards();
+  Result<bool> openBoards(BoardUse use);
   /// The sending end of this rank's board (peer: kEveryone), the receiving end of a peer's.  After openBoards().
-  Endpoint* board(int peer) const { return endpoints_.at({peer, kBoardLane}).get(); }
+  Endpoint* board(BoardUse use, int peer) const { return endpoints_.at({peer, laneOf(use)}).get(); }
   /// f(peer, endpoint) for the endpoints of collectives that are open.  Any thread; f must not block.
   template <class F>
   void forEachCollectiveEndpoint(F&& f) const {
@@ -91,6 +91,7 @@ class Links {
   void close();
 
  private:
+  static constexpr int laneOf(BoardUse use) { return kBoardLane + static_cast<int>(use); }
   struct Route {
     Transport* transport;
     LinkProfile link;

@@ -260,12 +260,12 @@ Result<bool> CallPlanner::bind(const Call& call, Making* making) {
   const WireCode code{making->choice.wire, call.dtype};
   bool complete = true;
   if (boards) {
-    TUTTI_ASSIGN(complete, comm_.links().openBoards());
+    TUTTI_ASSIGN(complete, comm_.links().openBoards(BoardUse::Values));
     if (!complete) return false;
   }
   const EndpointFinder find = [&](int peer, int lane) -> Result<Endpoint*> {
     if (resident) return static_cast<Endpoint*>(nullptr);
-    if (boards) return comm_.links().board(peer);
+    if (boards) return comm_.links().board(BoardUse::Values, peer);
     TUTTI_ASSIGN(Endpoint * endpoint, code.format == WireFormat::Full ? comm_.executor().endpoint(peer, lane)
                                                                       : comm_.executor().narrowed(peer, lane, code));
     complete = complete && endpoint != nullptr;

@@ -147,7 +147,10 @@ Status CallPlanner::setUpLearning() {
     prices.callNs = 1e3 * cost(0) * perCore;
     prices.nsPerByte = perCore / cost.bandwidthGBps / comm_.nRanks();
   }
-  learning_ = std::make_unique<Learning>(level == 1 ? Learning::Among::SameBits : Learning::Among::All, prices);
+  std::optional<Comparison> comparison;
+  if (comm_.links().hasBoards()) comparison.emplace(comm_.links(), comm_.rank());
+  learning_ = std::make_unique<Learning>(level == 1 ? Learning::Among::SameBits : Learning::Among::All, prices,
+                                         std::move(comparison));
   TUTTI_DEBUG("plan", "calls that are made often try several ways", level == 1 ? " of the same bits" : "");
   return {};
 }

@@ -93,37 +93,36 @@ Result<bool> Batch::takeTurn(const Call& call) {
   return true;
 }
 
+/// Until the kind's trials know what they want to know.
 Result<bool> Batch::compareWays(const Call& call, Learning::Kind* kind) {
-  Trials& trials = kind->trials;
-  if (trials.wants() == Trials::Wants::Times) {
-    TUTTI_ASSIGN(const auto times, exchanged([&] { return trials.times(); }));
-    if (!times) return false;
-    trials.settle(*times, callIsRooted(call));
-    if (trials.settled() && !kind->ways.empty()) comm_.planner().tellLearned(call, *kind);
-  }
-  if (trials.wants() == Trials::Wants::Ways) {
-    TUTTI_ASSIGN(const bool agreed, agreeOnWays(call, kind));
-    if (!agreed) return false;
+  Comparison* const shared = comm_.planner().learning()->comparison();
+  while (kind->trials.wants() != Trials::Wants::Nothing) {
+    TUTTI_ASSIGN(const bool done, shared != nullptr ? compareLater(call, kind, shared) : compareNow(call, kind));
+    if (!done) return false;
   }
   return planWays(call, kind);
 }
 
-/// Ranks that took different ways would read each other's messages as other ones.  All come to the same ways by the
-/// same figures; whether they did, they tell each other, as processors may round differently, and nobody hears of that.
-Result<bool> Batch::agreeOnWays(const Call& call, Learning::Kind* kind) {
-  std::vector<TriedWay>& ways = kind->ways;
-  if (ways.empty()) {
-    TUTTI_ASSIGN(ways, comm_.planner().waysOf(call, !kind->trials.inPlainMemory()));
+Result<bool> Batch::compareNow(const Call& call, Learning::Kind* kind) {
+  TUTTI_TRY(comm_.planner().findWays(call, kind));
+  TUTTI_ASSIGN(const auto all, exchanged([kind] { return kind->figures(); }));
+  if (all) comm_.planner().compare(call, kind, *all);
+  return all.has_value();
+}
+
+/// Hears what was told before, maybe of another kind; or else tells, and goes on as before.
+Result<bool> Batch::compareLater(const Call& call, Learning::Kind* kind, Comparison* comparison) {
+  TUTTI_ASSIGN(const bool open, comparison->open());
+  if (!open) return false;
+  if (const Call* const told = comparison->subject()) {
+    TUTTI_ASSIGN(const auto all, comparison->hear());
+    if (!all) return false;
+    comm_.planner().compare(*told, comm_.planner().learning()->kindOf(*told), *all);
+    return true;
   }
-  const uint64_t mine = hashOf(ways);
-  TUTTI_ASSIGN(const auto all, exchanged([mine] { return std::vector{mine}; }));
-  if (!all) return false;
-  const bool alike = std::ranges::all_of(*all, [mine](uint64_t other) { return other == mine; });
-  if (!alike) {
-    ways.resize(1);
-    TUTTI_INFO("plan", "ranks would try different ways for ", callName(call), "; it goes as planned");
-  }
-  kind->trials.offer(static_cast<int>(ways.size()));
+  TUTTI_TRY(comm_.planner().findWays(call, kind));
+  TUTTI_TRY(comparison->tell(call, kind->figures()));
+  kind->trials.putOff();
   return true;
 }
 

@@ -175,6 +175,28 @@ Result<std::vector<TriedWay>> CallPlanner::waysOf(const Call& call, bool mapped)
   return ways;
 }
 
+Status CallPlanner::findWays(const Call& call, Learning::Kind* kind) {
+  if (kind->trials.wants() != Trials::Wants::Ways || !kind->ways.empty()) return {};
+  TUTTI_ASSIGN(kind->ways, waysOf(call, !kind->trials.inPlainMemory()));
+  return {};
+}
+
+/// Ranks that took different ways would read each other's messages as other ones.  All come to the same ways by the
+/// same figures; whether they did, they tell each other, as processors may round differently, and nobody hears of that.
+void CallPlanner::compare(const Call& call, Learning::Kind* kind, const std::vector<uint64_t>& all) {
+  if (kind->trials.wants() == Trials::Wants::Times) {
+    kind->trials.settle(all, callIsRooted(call));
+    if (kind->trials.settled() && !kind->ways.empty()) tellLearned(call, *kind);
+    return;
+  }
+  const bool alike = std::ranges::all_of(all, [&](uint64_t hash) { return hash == all[0]; });
+  if (!alike) {
+    kind->ways.resize(1);
+    TUTTI_INFO("plan", "ranks would try different ways for ", callName(call), "; it goes as planned");
+  }
+  kind->trials.offer(static_cast<int>(kind->ways.size()));
+}
+
 /// A way that was found to be clearly faster than what is planned, or that takes the place of one which is kept.  Ways
 /// of exact sums do not tell floating-point sums, which would get other bits in the next job.  Memory that peers map
 /// does not tell how other memory fares; nor does a row of calls with a root, in which ranks run ahead of each other,

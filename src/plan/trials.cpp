@@ -85,9 +85,17 @@ void Trials::takeTurns(Phase phase, int turns) {
 void Trials::change() {
   if (phase_ == Phase::First || phase_ == Phase::Waiting) return;
   if (phase_ == Phase::Settled) return tryAll(Phase::Looking, kMostTurns);
+  if (hadAllTurns()) return;  // put off
   if (inPause_) return beginBlock();
-  if (++next_ < tried_.size() * static_cast<size_t>(round_.turns)) return approach();
+  ++next_;
+  if (!hadAllTurns()) return approach();
   way_ = taken_;
+}
+
+void Trials::putOff() {
+  TUTTI_ASSERT(left_ == 0);
+  inPause_ = true;
+  left_ = 1;
 }
 
 /// Begins the next block, or the pause before it.

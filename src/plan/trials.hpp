@@ -2,7 +2,7 @@
 //
 // All ranks make the same calls in the same order, so each of them counts alone and takes the same way as the others.
 // Now and then they have to compare their times, before the same call; what they agree on then depends on the figures
-// of all.
+// of all.  Ranks that lay them open to each other do so one call earlier, and wait for nobody.
 //
 //   first calls       way 0, the planner's: who makes few calls, or small ones, pays nothing
 //   comparison        says how long a call takes, and so how many there have to be before learning is worth its price
@@ -66,6 +66,8 @@ class Trials {
     if (--left_ == 0) change();
     return turn;
   }
+  /// It has told what it wants, and hears the others before the next call: this one goes by the fastest so far.
+  void putOff();
   /// How a timed call went on this rank.
   struct CallTime {
     int64_t ns = 0;
@@ -132,6 +134,7 @@ class Trials {
   void takeTurns(Phase phase, int turns);
   void tryAll(Phase phase, int turns);
   void change();
+  bool hadAllTurns() const { return next_ == tried_.size() * static_cast<size_t>(round_.turns); }
   uint8_t nextWay() const { return tried_[next_ % tried_.size()]; }
   void approach();
   int64_t pauseBefore(uint8_t way) const;
@@ -143,7 +146,7 @@ class Trials {
   int64_t planNs_;
   int untouched_;
   Phase phase_ = Phase::First;
-  bool inPause_ = false;  // before a block
+  bool inPause_ = false;  // before a block, or put off
   bool inPlainMemory_ = true, inRow_ = false;
   uint64_t memory_ = 0;             // of timed calls: kPlain, kMapped
   int64_t endNs_ = 0;               // of the last timed call

@@ -10,8 +10,9 @@
 
 namespace tutti::shm {
 
-Publisher::Publisher(int rank, std::shared_ptr<Segment> mine, std::vector<std::shared_ptr<Segment>> readers)
-    : lines_(mine->layout().lines), board_(mine->board()), mine_(std::move(mine)), readers_(std::move(readers)) {
+Publisher::Publisher(BoardUse use, int rank, std::shared_ptr<Segment> mine,
+                     std::vector<std::shared_ptr<Segment>> readers)
+    : lines_(mine->layout().lines), board_(mine->board(use)), mine_(std::move(mine)), readers_(std::move(readers)) {
   board_.read(rank).store(UINT64_MAX, std::memory_order_relaxed);  // we do not read our own
 }
 
@@ -44,12 +45,12 @@ Result<std::span<std::byte>> Publisher::reserve() { return std::span<std::byte>(
 
 Result<bool> Publisher::commit(size_t bytes, const Fingerprint& call) { return send(staging_.data(), bytes, call); }
 
-Subscriber::Subscriber(int rank, int peer, std::shared_ptr<Segment> theirs)
+Subscriber::Subscriber(BoardUse use, int rank, int peer, std::shared_ptr<Segment> theirs)
     : rank_(rank),
       peer_(peer),
       theirs_(std::move(theirs)),
       creditBatch_(theirs_->layout().creditBatch()),
-      board_(theirs_->board()) {}
+      board_(theirs_->board(use)) {}
 
 Status Subscriber::check(const ControlLine& line, const Expect& expect) {
   const Fingerprint call{line.callHead.load(std::memory_order_relaxed), line.callCount.load(std::memory_order_relaxed)};

@@ -19,7 +19,7 @@ namespace tutti::shm {
 class Publisher final : public Endpoint {
  public:
   /// readers: the segments of all other ranks.
-  Publisher(int rank, std::shared_ptr<Segment> mine, std::vector<std::shared_ptr<Segment>> readers);
+  Publisher(BoardUse use, int rank, std::shared_ptr<Segment> mine, std::vector<std::shared_ptr<Segment>> readers);
 
   size_t slotBytes() const override { return kInlineBytes; }
   size_t inlineBytes() const override { return kInlineBytes; }
@@ -51,7 +51,7 @@ class Publisher final : public Endpoint {
 class Subscriber final : public Endpoint {
  public:
   /// theirs: the publisher's segment.
-  Subscriber(int rank, int peer, std::shared_ptr<Segment> theirs);
+  Subscriber(BoardUse use, int rank, int peer, std::shared_ptr<Segment> theirs);
 
   size_t slotBytes() const override { return kInlineBytes; }
   size_t inlineBytes() const override { return kInlineBytes; }

@@ -27,7 +27,7 @@ Result<Layout> Layout::fit(int nRanks, int lanes, int64_t slots, int64_t slotByt
 }
 
 size_t Layout::outboxOffset(int lane) const {
-  return kHeaderBytes + boardBytes() + static_cast<size_t>(lane) * outboxBytes();
+  return kHeaderBytes + kBoards * boardBytes() + static_cast<size_t>(lane) * outboxBytes();
 }
 
 size_t Layout::inboxOffset(int peer, int lane) const {

@@ -1,11 +1,11 @@
 // What lies where in a shared-memory segment.  Both sides compute it from the same few numbers; nothing in a segment is
 // an address or an offset.
 //
-// A rank owns one segment and is the receiver of everything in it but its board and outboxes, of which it is the
+// A rank owns one segment and is the receiver of everything in it but its boards and outboxes, of which it is the
 // sender:
 //
 //   SegmentHeader                 who owns this, the numbers of the layout, and the owner's doorbell
-//   board                         control lines that every rank of the host reads, and how far each has read
+//   board (BoardUse 0), (1)       control lines that every rank of the host reads, and how far each has read
 //   outbox (lane 0) ...           bytes of messages to several peers, read by each
 //   inbox (peer 0, lane 0)        InboxHead, control lines, the ring for small messages, `slots` slots
 //   inbox (peer 0, lane 1) ...    inbox (peer p, lane l) is number p * lanes + l
@@ -132,6 +132,9 @@ struct Doorbell {
   alignas(kSpacing) std::atomic<uint32_t> rings;
 };
 
+/// Of a segment's header.
+inline constexpr size_t kHeaderBytes = 4096;
+
 /// The numbers from which everything else follows.  A value.
 struct Layout {
   uint32_t nRanks = 0;
@@ -159,6 +162,7 @@ struct Layout {
   size_t boardBytes() const { return (lines * sizeof(ControlLine) + nRanks * kSpacing + 4095) / 4096 * 4096; }
   /// Room for as many of the largest messages as an inbox has slots, wherever the first of them begins.
   size_t outboxBytes() const { return (slots + 1) * ((slotBytes + 4095) / 4096 * 4096); }
+  size_t boardOffset(BoardUse use) const { return kHeaderBytes + static_cast<size_t>(use) * boardBytes(); }
   size_t outboxOffset(int lane) const;
   size_t inboxOffset(int peer, int lane) const;
   size_t totalBytes() const;
@@ -182,8 +186,7 @@ struct SegmentHeader {
   Doorbell bell;
 };
 inline constexpr uint64_t kMagic = 0x314d485349545455;  // "UTTISHM1"
-inline constexpr uint32_t kVersion = 8;
-inline constexpr size_t kHeaderBytes = 4096;
+inline constexpr uint32_t kVersion = 9;
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 

@@ -100,7 +100,7 @@ Status Segment::checkHeader(int rank) const {
   return {};
 }
 
-void Segment::populateBoard() const { (void)populate(board().begin(), layout_.boardBytes()); }
+void Segment::populateBoard(BoardUse use) const { (void)populate(board(use).begin(), layout_.boardBytes()); }
 
 void Segment::populateControl(int peer, int lane) const {
   // Best effort: without it the first messages take the faults.

@@ -38,15 +38,15 @@ class Segment {
   /// Valid on the owner's side only.
   int fd() const { return fd_.get(); }
   /// peer and lane must be within the layout.
-  Board board() const { return {mapping_.data() + kHeaderBytes, layout_}; }
+  Board board(BoardUse use) const { return {mapping_.data() + layout_.boardOffset(use), layout_}; }
   std::byte* outbox(int lane) const { return mapping_.data() + layout_.outboxOffset(lane); }
   Inbox inbox(int peer, int lane) const { return {mapping_.data() + layout_.inboxOffset(peer, lane), layout_}; }
   /// Leave forked children without it.
   void keepFromChildren() const { mapping_.keepFromChildren(); }
   /// Take the page faults of the inbox's control lines now and not at the first messages.
   void populateControl(int peer, int lane) const;
-  /// The same for the board.
-  void populateBoard() const;
+  /// The same for a board.
+  void populateBoard(BoardUse use) const;
 
  private:
   Segment(SegmentId id, const Layout& layout, Mapping mapping, Fd fd)

@@ -37,7 +37,7 @@ struct WireAddress {
 std::string keyOf(const SegmentId& id) { return cat("shm:", toHex(&id, sizeof id)); }
 
 /// Where claimLane() keeps boards.
-constexpr int kBoardLane = -1;
+constexpr int boardLane(BoardUse use) { return -1 - static_cast<int>(use); }
 
 class ShmTransport final : public Transport {
  public:
@@ -66,8 +66,8 @@ class ShmTransport final : public Transport {
   Address address() const override;
   PendingEndpoint beginConnect(int peer, const Address& peerAddress, int lane) override;
   bool hasBoards() const override { return true; }
-  PendingEndpoint publisher(std::vector<Address> byRank) override;
-  PendingEndpoint subscriber(int peer, const Address& peerAddress) override;
+  PendingEndpoint publisher(BoardUse use, std::vector<Address> byRank) override;
+  PendingEndpoint subscriber(BoardUse use, int peer, const Address& peerAddress) override;
   Sleeper* sleeper() override { return &sleeper_; }
 
  private:
@@ -166,8 +166,8 @@ Result<WireAddress> ShmTransport::parseAddress(int peer, int lane, const Address
   return address;
 }
 
-PendingEndpoint ShmTransport::publisher(std::vector<Address> byRank) {
-  return endpointBy([this, byRank = std::move(byRank),
+PendingEndpoint ShmTransport::publisher(BoardUse use, std::vector<Address> byRank) {
+  return endpointBy([this, use, byRank = std::move(byRank),
                      readers = std::vector<std::shared_ptr<Segment>>()]() mutable -> Result<std::unique_ptr<Endpoint>> {
     const int self = config_.self.rank;
     const auto rankOf = [self](size_t reader) { return static_cast<int>(reader) + (static_cast<int>(reader) >= self); };
@@ -178,20 +178,20 @@ PendingEndpoint ShmTransport::publisher(std::vector<Address> byRank) {
       if (segment == nullptr) return std::unique_ptr<Endpoint>();
       readers.push_back(std::move(segment));
     }
-    TUTTI_TRY(claimLane(self, kBoardLane));
-    segment_->populateBoard();
-    return std::unique_ptr<Endpoint>(std::make_unique<Publisher>(self, segment_, std::move(readers)));
+    TUTTI_TRY(claimLane(self, boardLane(use)));
+    segment_->populateBoard(use);
+    return std::unique_ptr<Endpoint>(std::make_unique<Publisher>(use, self, segment_, std::move(readers)));
   });
 }
 
-PendingEndpoint ShmTransport::subscriber(int peer, const Address& peerAddress) {
+PendingEndpoint ShmTransport::subscriber(BoardUse use, int peer, const Address& peerAddress) {
   return endpointBy([=, this]() -> Result<std::unique_ptr<Endpoint>> {
     TUTTI_ASSIGN(const WireAddress address, parseAddress(peer, 0, peerAddress));
     TUTTI_ASSIGN(std::shared_ptr<Segment> segment, segmentOf(peer, address));
     if (segment == nullptr) return std::unique_ptr<Endpoint>();
-    TUTTI_TRY(claimLane(peer, kBoardLane));
-    segment->populateBoard();
-    return std::unique_ptr<Endpoint>(std::make_unique<Subscriber>(config_.self.rank, peer, std::move(segment)));
+    TUTTI_TRY(claimLane(peer, boardLane(use)));
+    segment->populateBoard(use);
+    return std::unique_ptr<Endpoint>(std::make_unique<Subscriber>(use, config_.self.rank, peer, std::move(segment)));
   });
 }
 

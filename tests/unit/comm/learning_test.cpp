@@ -155,6 +155,32 @@ std::string mixedCalls(const Rank& r) {
   return tuttiStreamDestroy(stream) == tuttiSuccess ? wrong : "the stream stays";
 }
 
+/// Calls of these kinds in turns until all are learned; "" or what is wrong.  made: how many numbers the communicator
+/// has given to collectives beyond them, which comparisons by calls take.
+std::string callsInTurns(const Rank& r, const std::vector<Call>& kinds, uint64_t* made) {
+  std::vector<int64_t> in(64 * static_cast<size_t>(r.nRanks)), out(in.size());
+  uint64_t calls = 0;
+  const std::string wrong = untilLearned(r, kinds, [&](int number) -> std::string {
+    for (const Call& kind : kinds) {
+      std::ranges::fill(in, r.rank + number);
+      std::ranges::fill(out, -1);
+      ++calls;
+      const size_t count = kind.count;
+      if (kind.collective == Collective::Broadcast) {
+        RANK_TRY(tuttiBroadcast(in.data(), out.data(), count, tuttiInt64, kind.root, r.comm, nullptr));
+        RANK_CHECK(out[count - 1] == kind.root + number);
+      } else {
+        RANK_TRY(tuttiAllGather(in.data(), out.data(), count, tuttiInt64, r.comm, nullptr));
+        for (int rank = 0; rank < r.nRanks; ++rank)
+          RANK_CHECK(out[(static_cast<size_t>(rank) + 1) * count - 1] == rank + number);
+      }
+    }
+    return "";
+  });
+  *made = r.comm->comm->callOrder().numbers().collective() - calls;
+  return wrong;
+}
+
 /// Groups of calls on two communicators, which half of the ranks make in the other order.
 std::string crossedGroups(const Rank& r) {
   tuttiComm_t other = nullptr;
@@ -237,6 +263,28 @@ TEST_CASE("ranks that would try different ways try none") {
 TEST_CASE("ranks that make a call in a group or on a stream take the way that the others take") {
   const Variable learn("TUTTI_LEARN", "1");
   CHECK(onRanks(3, mixedCalls) == "");
+}
+
+TEST_CASE("ranks of a host compare without calls of their own, and others by calls") {
+  Call last = callOf(Collective::Broadcast, 20, tuttiInt64);
+  last.root = 2;
+  const std::vector<Call> kinds = {callOf(Collective::AllGather, 64, tuttiInt64),
+                                   callOf(Collective::Broadcast, 50, tuttiInt64), last,
+                                   callOf(Collective::AllGather, 1, tuttiInt64)};
+  for (const std::string transport : {"shm", "tcp"}) {
+    CAPTURE(transport);
+    const Variable transports("TUTTI_TRANSPORTS", transport);
+    const auto compare = [&](const Rank& r) -> std::string {
+      uint64_t more = 0;
+      if (std::string wrong = callsInTurns(r, kinds, &more); !wrong.empty()) return wrong;
+      for (const Call& kind : kinds) RANK_CHECK(learningOf(r)->kindOf(kind)->trials.nWays() > 1);
+      RANK_CHECK((learningOf(r)->comparison() != nullptr) == (transport == "shm"));
+      RANK_CHECK(transport == "shm" ? more == 0 : more >= 3 * kinds.size());
+      return "";
+    };
+    CHECK(onRanks(3, compare) == "");
+    CHECK(inProcesses(3, compare) == "");
+  }
 }
 
 TEST_CASE("groups on two communicators in different orders learn as others do") {

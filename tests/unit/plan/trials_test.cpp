@@ -78,6 +78,32 @@ TEST_CASE("the fastest way is found within 150 calls, and trying costs a few of 
   }
 }
 
+TEST_CASE("what ranks tell before a call they may hear before the next, which goes by the fastest so far") {
+  const auto times = [](int, int way) { return kCosts[static_cast<size_t>(way)]; };
+  Ranks ranks(3, 5);
+  Trials& one = ranks.trials[0];
+  int comparisons = 0;
+  for (int call = 0; call < 5000; ++call) {
+    if (one.wants() != Trials::Wants::Nothing) {
+      const Trials::Wants wants = one.wants();
+      for (Trials& t : ranks.trials) t.putOff();
+      REQUIRE(one.wants() == Trials::Wants::Nothing);
+      for (Trials& t : ranks.trials) {
+        const Trials::Turn turn = t.take();
+        CHECK(turn.way == one.taken());
+        CHECK_FALSE(turn.timed);
+      }
+      REQUIRE(one.wants() == wants);
+      ++comparisons;
+    }
+    ranks.call(times);
+  }
+  CHECK(one.settled());
+  CHECK(one.taken() == 2);
+  CHECK(comparisons >= 3);
+  CHECK(comparisons >= ranks.comparisons);
+}
+
 TEST_CASE("a way that is slower is tried rarely") {
   const auto times = [](int, int way) { return way == 0 ? 100'000 : 150'000; };
   Ranks ranks(2, 3);
