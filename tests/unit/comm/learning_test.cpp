@@ -181,6 +181,14 @@ std::string callsInTurns(const Rank& r, const std::vector<Call>& kinds, uint64_t
   return wrong;
 }
 
+/// Makes no more calls, and is there until the communicator has failed.
+std::string stayUntilOver(const Rank& r) {
+  const Deadline deadline = Deadline::inMs(20'000);
+  tuttiResult_t state = tuttiSuccess;
+  while (state == tuttiSuccess && !deadline.passed()) RANK_TRY(tuttiCommGetAsyncError(r.comm, &state));
+  return state != tuttiSuccess ? "" : "the communicator goes on";
+}
+
 /// Groups of calls on two communicators, which half of the ranks make in the other order.
 std::string crossedGroups(const Rank& r) {
   tuttiComm_t other = nullptr;
@@ -285,6 +293,25 @@ TEST_CASE("ranks of a host compare without calls of their own, and others by cal
     CHECK(onRanks(3, compare) == "");
     CHECK(inProcesses(3, compare) == "");
   }
+}
+
+TEST_CASE("a rank whose figures do not come is named") {
+  const auto stopsEarly = [](const Rank& r) -> std::string {
+    const Call call = callOf(Collective::Broadcast, 1000, tuttiFloat32);
+    std::vector<float> data(call.count);
+    const Trials& trials = learningOf(r)->kindOf(call)->trials;
+    tuttiResult_t result = tuttiSuccess;
+    for (int number = 0; result == tuttiSuccess && number < kMostCalls; ++number) {
+      if (r.rank == 1 && trials.wants() != Trials::Wants::Nothing) return stayUntilOver(r);
+      result = tuttiBroadcast(data.data(), data.data(), call.count, tuttiFloat32, 0, r.comm, nullptr);
+    }
+    RANK_CHECK(learningOf(r)->waitingOn() == 1);
+    return tuttiGetLastError(r.comm);
+  };
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.timeoutMs = 500;
+  const std::string complaints = onRanks(2, stopsEarly, &config);
+  CHECK_THAT(complaints, Catch::StartsWith("rank 0: tuttiBroadcast: rank 0 waits for rank 1 in Broadcast number "));
 }
 
 TEST_CASE("groups on two communicators in different orders learn as others do") {
