@@ -139,7 +139,7 @@ constexpr Variable kVariables[] = {
     {"TUTTI_ADOPT", Flag, "1", "",
      "1: registered plain memory is moved, at its address, into memory that other processes of the host map, until it "
      "is deregistered (guide.md); 0: it stays private"},
-    {"TUTTI_MALLOC_LEAST", Bytes, "64K", "bytes",
+    {"TUTTI_MALLOC_LEAST", Bytes, "32K", "bytes",
      "libtutti_malloc.so: smallest allocation that comes from memory that peers map (guide.md)"},
     {"TUTTI_MALLOC_KEEP", Bytes, "256M", "bytes",
      "libtutti_malloc.so: freed memory that keeps its pages for the next allocations"},

@@ -6,7 +6,7 @@
 namespace tutti::arenas {
 
 struct Settings {
-  size_t leastBytes = size_t{64} << 10;  // TUTTI_MALLOC_LEAST: smaller allocations are the C library's
+  size_t leastBytes = size_t{32} << 10;  // TUTTI_MALLOC_LEAST: smaller allocations are the C library's
   size_t keepBytes = size_t{256} << 20;  // TUTTI_MALLOC_KEEP: of freed memory that keeps its pages for the next one
   bool huge = false;                     // huge pages, where the system gives them to all memory
 };
