@@ -25,6 +25,8 @@ class Comparison {
 
   /// What the figures are of, once they have been told and until they are heard; else null.  Stays where it is.
   const Call* subject() const { return subject_ ? &*subject_ : nullptr; }
+  /// Whether something was told before: boards are open.
+  bool wasUsed() const { return number_ > 0; }
   /// Whether tell() may be called: opens boards.  Errors: as Links::openBoards().
   Result<bool> open() { return links_.openBoards(BoardUse::Figures); }
   /// Tells the others; after open(), while nothing is told.  figures: as many as theirs, at most kBoardBytes.

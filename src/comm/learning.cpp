@@ -50,6 +50,14 @@ Learning::Key Learning::keyOf(const Call& call) {
   return {call.collective, call.dtype, reduces ? call.op : tuttiSum, callIsRooted(call) ? call.root : 0, call.count};
 }
 
+/// By calls: at most about half of what the plans of all ways take, the first time, when their own plan is made.
+/// Through boards: 0.03 to 0.3 ms to open them, once, and then some microseconds
+/// (perf/results/learning-2core-epyc.txt).
+int64_t Learning::comparisonNs() const {
+  if (!comparison_) return prices_.planNs / 2;
+  return comparison_->wasUsed() ? prices_.planNs / 50 : prices_.planNs / 4;
+}
+
 Learning::Kind* Learning::kindOf(const Call& call) {
   if (call.kind != CallKind::Collective || call.counts || call.custom != nullptr) return nullptr;
   if (call.count == 0 && call.collective != Collective::Barrier) return nullptr;
@@ -59,7 +67,8 @@ Learning::Kind* Learning::kindOf(const Call& call) {
   if (kinds_.size() == kMostKinds) return nullptr;
   const int parts = blocksOfCall(call.collective, prices_.nRanks);
   const double bytes = static_cast<double>(call.count) * static_cast<double>(dataTypeBytes(call.dtype)) * parts;
-  const Trials trials({prices_.planNs, prices_.callNs + bytes * prices_.nsPerByte});
+  const Trials trials(
+      {.planNs = prices_.planNs, .comparisonNs = comparisonNs(), .callNs = prices_.callNs + bytes * prices_.nsPerByte});
   return &kinds_.try_emplace(key, Kind{.trials = trials}).first->second;
 }
 

@@ -49,7 +49,7 @@ class Learning {
     SameBits,  // ways that give the bits that the planner's choice gives
     All,       // sums of floating-point numbers may be rounded in another order
   };
-  /// Of making plans, as for Trials, and of a call, the least of a rank.
+  /// Of making plans, as for Trials, and of a call, the least of a rank; the same on all.
   struct Prices {
     int64_t planNs = 0;
     double callNs = 0, nsPerByte = 0;  // bytes: of a vector, or of all ranks' blocks
@@ -86,6 +86,7 @@ class Learning {
   void clear();
 
  private:
+  int64_t comparisonNs() const;
   using Key = std::tuple<Collective, tuttiDataType_t, tuttiRedOp_t, int, size_t>;
   static Key keyOf(const Call& call);
 

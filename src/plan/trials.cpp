@@ -31,10 +31,8 @@ double medianOf(std::vector<double> values) {
 
 }  // namespace
 
-/// Comparing times takes all ranks a call of their own, and the first time its plan: at most about half of what the
-/// plans of all ways take.
 Trials::Trials(const Prices& prices) : planNs_(prices.planNs), untouched_(prices.untouched) {
-  const double enough = static_cast<double>(prices.planNs) / 2 / (kPrice * std::max(prices.callNs, 1.0));
+  const double enough = static_cast<double>(prices.comparisonNs) / (kPrice * std::max(prices.callNs, 1.0));
   firstCalls_ =
       static_cast<int64_t>(std::clamp(enough, static_cast<double>(kFirstCalls), static_cast<double>(kMostFirstCalls)));
   firstCalls_ = std::max<int64_t>(firstCalls_, untouched_ + round_.timed);

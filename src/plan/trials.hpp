@@ -39,9 +39,10 @@ class Trials {
   };
   /// Figures that are known before the first call, in nanoseconds; the same on all ranks.
   struct Prices {
-    int64_t planNs = 0;   // of making the plans of all ways, on every rank
-    double callNs = 1e9;  // of a call, as it is expected
-    int untouched = 0;    // calls until a way's links have used all their memory once
+    int64_t planNs = 0;        // of making the plans of all ways, on every rank
+    int64_t comparisonNs = 0;  // of the first comparison, on every rank
+    double callNs = 1e9;       // of a call, as it is expected
+    int untouched = 0;         // calls until a way's links have used all their memory once
   };
   Trials() : Trials(Prices{}) {}
   explicit Trials(const Prices& prices);

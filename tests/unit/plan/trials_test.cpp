@@ -127,7 +127,7 @@ TEST_CASE("ways are planned once that costs little beside the calls") {
 
 TEST_CASE("times of small calls are compared once that costs little beside them") {
   const auto callsBefore = [](double callNs) {
-    Trials trials({.planNs = 1'000'000, .callNs = callNs});
+    Trials trials({.comparisonNs = 500'000, .callNs = callNs});
     int64_t calls = 0;
     for (; trials.wants() == Trials::Wants::Nothing; ++calls) CHECK(trials.take().way == 0);
     return calls;

@@ -26,7 +26,8 @@ struct BoardOf {
     const Deadline deadline = Deadline::inMs(1000);
     publisher = std::move(*awaitValue(*transports[0]->publisher(BoardUse::Values, addresses), deadline, "its board"));
     for (int rank = 1; rank < nRanks; ++rank) {
-      const PendingEndpoint reader = transports[static_cast<size_t>(rank)]->subscriber(BoardUse::Values, 0, addresses[0]);
+      const PendingEndpoint reader =
+          transports[static_cast<size_t>(rank)]->subscriber(BoardUse::Values, 0, addresses[0]);
       readers.push_back(std::move(*awaitValue(*reader, deadline, "the board")));
     }
   }
