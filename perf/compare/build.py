@@ -55,8 +55,9 @@ def find_mpich():
     return None
 
 
-def find_peers(gloo=None, ucc=None):
-    """{family: what is needed to compile and start it} of all peers there are; gloo, ucc: installation prefixes."""
+def find_peers(gloo=None, ucc=None, deepspeed=None):
+    """{family: what is needed to compile and start it} of all peers there are; gloo, ucc: installation prefixes; deepspeed: its
+    sources."""
     peers = {"openmpi": find_openmpi(), "mpich": find_mpich()}
     if gloo:
         peers["gloo"] = (gloo,)
@@ -64,6 +65,8 @@ def find_peers(gloo=None, ucc=None):
         peers["ucc"] = (ucc,)
     elif output_of(["pkg-config", "--modversion", "ucc"]):
         peers["ucc"] = (output_of(["pkg-config", "--variable=prefix", "ucc"]).strip(),)
+    if deepspeed:
+        peers["deepspeed"] = (deepspeed,)
     return {family: found for family, found in peers.items() if found}
 
 
@@ -86,6 +89,9 @@ def _command(family, peer):
         library = _library(prefix, "libgloo")
         uv = output_of(["pkg-config", "--libs", "libuv"]).split()
         return ["g++", *FLAGS, "-march=native", *include], [library, *uv, "-Wl,-rpath," + os.path.dirname(library)], "gloo.cpp"
+    if family == "deepspeed":  # as DeepSpeed compiles it, without threads of its own
+        return (["g++", *FLAGS, "-march=native", "-I" + prefix, "-I" + os.path.join(HERE, "adapters", "tensor")],
+                [os.path.join(prefix, "csrc", "cpu", "comm", "shm.cpp")], "deepspeed.cpp")
     library = _library(prefix, "libucc")
     return ["g++", *FLAGS, *include], [library, "-Wl,-rpath," + os.path.dirname(library)], "ucc.cpp"
 

@@ -10,6 +10,7 @@ import tempfile
 import time
 
 import placement
+from results import IN_PLACE
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PAGE_BYTES = 4096  # shared_page.hpp
@@ -223,15 +224,16 @@ class Group:
         answers = self._answers()
         return [answers[c] for c in self.connections]
 
-    def cell(self, op, dtype, size, memory):
+    def cell(self, op, dtype, size, memory, data="reused"):
         """Prepares a cell and checks one call.  True, or False if the library cannot do it."""
-        answers = self.ask(f"cell {op} {dtype} {size} {memory}")
+        answers = self.ask(f"cell {op} {dtype} {size} {memory} {'in-place' if data == IN_PLACE else 'apart'}")
         self._no_wrong(answers, f"{op} {dtype} {size} B")
         return "unsupported" not in answers
 
     def time(self, calls, blocks, data="reused"):
-        """A Block for each.  data: reused, or fresh, which every rank writes before each call."""
-        answers = self.ask(f"time {calls} {blocks} {data}")
+        """A Block for each.  data: reused; fresh, which every rank writes before each call; or in-place, which are fresh, and
+        whose place the result takes."""
+        answers = self.ask(f"time {calls} {blocks} {'reused' if data == 'reused' else 'fresh'}")
         self._no_wrong(answers, f"timed calls, {data} data")
         return blocks_of(answers, blocks, self.cpus)
 

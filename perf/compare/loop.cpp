@@ -1,12 +1,13 @@
 // The one timing loop.  A process of this program is one rank of one library; the driver tells it over the control
 // channel which cell to prepare and how many calls to time, and gets this rank's times back.
 //
-//   driver: cell OP TYPE BYTES MEMORY         rank: ok BYTES_OF_BUFFERS | unsupported | wrong TEXT
+//   driver: cell OP TYPE BYTES MEMORY apart|in-place    rank: ok BYTES_OF_BUFFERS | unsupported | wrong TEXT
 //   driver: time CALLS BLOCKS reused|fresh    rank: times US:RUN:WAIT:WALL:BEFORE:AFTER... | wrong TEXT
 //           per block: microseconds per call; of the whole block, microseconds on a cpu, runnable without one, in all;
 //           by rank 0, those of a cache line one way between the cores of ranks 0 and 1 (0: not known)
 //   driver: drop                              rank: ok                  the cell's buffers are given back
 //   driver: quit
+//   in-place: the result takes the input's place; of an allreduce whose data are fresh
 //   MEMORY: plain (fresh pages), malloc, adopted (plain pages, registered) or own (the library's)
 //   rank, on its own: hello RANK SIZE LIBRARY, gather HEX (answered by: gathered HEX...), error TEXT (and it ends)
 //
@@ -185,9 +186,9 @@ class Rank {
 
  private:
   std::string cell(std::istringstream& line) {
-    std::string op, type, memory;
+    std::string op, type, memory, place;
     size_t bytes = 0;
-    require(static_cast<bool>(line >> op >> type >> bytes >> memory), "cell: wrong arguments");
+    require(static_cast<bool>(line >> op >> type >> bytes >> memory >> place), "cell: wrong arguments");
     finish();
     call_ = Call();
     bool known = false;
@@ -201,7 +202,7 @@ class Rank {
     call_.type = type == "float" ? Type::Float : Type::Bfloat16;
     const int n = adapter_.size();
     call_.count = countOf(call_.op, call_.type, bytes, n);
-    if (!adapter_.supports(call_.op, call_.type) || !buffers(memory)) return "unsupported";
+    if (!adapter_.supports(call_.op, call_.type) || !buffers(memory, place)) return "unsupported";
     fill(call_, adapter_.rank(), n);
     turn_ = 0;
     adapter_.prepare(call_);
@@ -213,10 +214,13 @@ class Rank {
   }
 
   // false if the library has no such memory.
-  bool buffers(const std::string& memory) {
+  bool buffers(const std::string& memory, const std::string& place) {
     const int n = adapter_.size();
-    call_.send = send_.reserve(adapter_, sendBytes(call_, n), memory);
-    call_.recv = recv_.reserve(adapter_, recvBytes(call_, n), memory);
+    const bool inPlace = place == "in-place";
+    require(inPlace ? call_.op == Op::AllReduce : place == "apart", "cell: unknown place " + place);
+    void* const send = send_.reserve(adapter_, sendBytes(call_, n), memory);
+    call_.send = send;
+    call_.recv = inPlace ? send : recv_.reserve(adapter_, recvBytes(call_, n), memory);
     return call_.send != nullptr && call_.recv != nullptr;
   }
 

@@ -85,7 +85,7 @@ def turn(group, op, dtype, size, memory, budget_us, best_us, beside=False, data=
     """One setting's turn at one cell: checked call, warm-up, calibration, blocks.  Blocks, or None: unsupported.
     best_us: the best setting's time so far, to cut hopeless turns short.  warm_us: of calls before anything is timed.
     Where other programs disturb most blocks, shorter ones follow, of which more fit between two disturbances."""
-    if not group.cell(op, dtype, size, memory):
+    if not group.cell(op, dtype, size, memory, data):
         return None
     if warm_us:
         us = group.time(1, 1, data)[0].us

@@ -52,6 +52,7 @@ def ratio_text(ratio):
 
 
 DATA = ("reused", "fresh")  # what is sent: the same in all calls, or new in each
+IN_PLACE = "in-place"  # new in each, and the result takes its place
 
 
 class Cell:

@@ -12,7 +12,7 @@ import congestion
 @dataclasses.dataclass(frozen=True)
 class Setting:
     name: str  # as in the tables
-    family: str  # the library: tutti, openmpi, mpich, gloo, ucc
+    family: str  # the library: one of FAMILIES
     transport: str  # shm, tcp or verbs
     why: str
     environment: tuple = ()  # (name, value) pairs
@@ -44,6 +44,8 @@ TABLE = (
             (("MPIR_CVAR_POLLS_BEFORE_YIELD", "1"),), most_ranks=4),
     Setting("ucc", "ucc", "shm", "persistent collectives over UCX shared memory and CMA: the strongest at large sizes",
             (("UCX_TLS", "self,sm"),)),
+    Setting("deepspeed", "deepspeed", "shm", "allreduce through one buffer of shared memory, all ranks in step: the strongest at "
+            "some megabytes with a core each, where its ranks spin"),
     Setting("tutti", "tutti", "tcp", "defaults, buffers as malloc gives them", (("TUTTI_TRANSPORTS", "tcp,self"),)),
     Setting("tutti+reg", "tutti", "tcp", "defaults, buffers from tuttiMemAlloc", (("TUTTI_TRANSPORTS", "tcp,self"),),
             memory="own"),
@@ -70,7 +72,7 @@ TABLE = (
             pinned=False),
 )
 
-FAMILIES = ("tutti", "openmpi", "mpich", "ucc", "gloo")
+FAMILIES = ("tutti", "openmpi", "mpich", "ucc", "deepspeed", "gloo")
 
 
 def settings_for(transport, families, ranks, names=None):

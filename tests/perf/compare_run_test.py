@@ -29,9 +29,9 @@ def summarised(done):
 
 
 def main():
-    peers = build.find_peers(os.environ.get("GLOO_PREFIX"), os.environ.get("UCC_PREFIX"))
+    peers = build.find_peers(*(os.environ.get(name) for name in ("GLOO_PREFIX", "UCC_PREFIX", "DEEPSPEED_SOURCE")))
     if not peers:
-        print("no peer is installed (Open MPI, MPICH, UCC or Gloo)")
+        print("no peer is installed (Open MPI, MPICH, UCC, DeepSpeed or Gloo)")
         return 77
     with tempfile.TemporaryDirectory() as folder:
         file, picture = os.path.join(folder, "a.json"), os.path.join(folder, "a.svg")
@@ -57,6 +57,11 @@ def main():
                        next(iter(peers)), "--type", "float")
         expect(done.returncode == 0 and f"# beside 2 busy loops, {kind}" in done.stdout and summarised(done),
                f"nothing beside hogs, {kind}", done)
+    done = compare("--ops", "allreduce", "--sizes", "8,300K", "--ranks", "3", "--data", "in-place", "--type", "float")
+    expect(done.returncode == 0 and "allreduce, float, 3 ranks, shm, in-place data" in done.stdout and summarised(done),
+           "nothing in place", done)
+    done = compare("--ops", "alltoall", "--data", "in-place")
+    expect(done.returncode == 2 and "--data in-place is for --ops allreduce" in done.stderr, "not refused", done)
     done = compare("--oracle", "--ops", "allreduce", "--sizes", "8,64K", "--ranks", "2", "--fresh")
     expect(done.returncode == 0 and "2 ranks: within 10 % of the best in" in done.stdout and
            "new data in every call" in done.stdout, "no oracle", done)

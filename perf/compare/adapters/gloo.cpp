@@ -87,7 +87,7 @@ class Gloo final : public Adapter {
       case Op::AllReduce: {
         gloo::AllreduceOptions o(context_);
         o.setAlgorithm(bcube_ ? gloo::AllreduceOptions::Algorithm::BCUBE : gloo::AllreduceOptions::Algorithm::RING);
-        o.setInput(send, call_.count);
+        if (send != recv) o.setInput(send, call_.count);
         o.setOutput(recv, call_.count);
         o.setReduceFunction(sum);
         return gloo::allreduce(o);

@@ -41,7 +41,10 @@ class Mpi final : public Adapter {
   void run() override {
     const Call& c = call_;
     switch (c.op) {
-      case Op::AllReduce: return expect(MPI_Allreduce(c.send, c.recv, count_, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD));
+      case Op::AllReduce: {
+        const void* send = c.send == c.recv ? MPI_IN_PLACE : c.send;
+        return expect(MPI_Allreduce(send, c.recv, count_, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD));
+      }
       case Op::AllGather:
         return expect(MPI_Allgather(c.send, count_, MPI_FLOAT, c.recv, count_, MPI_FLOAT, MPI_COMM_WORLD));
       case Op::ReduceScatter: return reduceScatter();

@@ -49,6 +49,7 @@ class Ucc final : public Adapter {
     const bool blocksIn = call.op == Op::ReduceScatter || call.op == Op::AllToAll;
     a.src.info = side(call.send, call.count * (blocksIn ? n : 1));
     a.dst.info = side(call.recv, call.count * (blocksOut ? n : 1));
+    if (call.recv == call.send) a.flags |= UCC_COLL_ARGS_FLAG_IN_PLACE;
     if (call.op == Op::Broadcast) a.src.info.buffer = rank_ == 0 ? const_cast<void*>(call.send) : call.recv;
     call_ = request(a);
   }
