@@ -337,7 +337,7 @@ Result<Choice> planAnew(const PlanRequest& r, const Calibration& c, Estimates* e
   if (!tuned || r.wholeTable || r.within > 1) considerAlgorithms(r, &comparison, &best);
   considerReady(inFull(r), c, &best);
   TUTTI_TRY(comparison.settle());
-  takeCheapest(r, &best);
+  takeCheapest(r, handOverUs(c), &best);
   if (best.algorithm == nullptr && !best.ready)
     return invalidUsage(ErrorCode::AlgorithmDoesNotFit, "no algorithm serves ", describe(r.shape));
   best.interProtocol = r.links.intra && r.links.inter ? interProtocol(r, c) : best.protocol;

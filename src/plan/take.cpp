@@ -44,12 +44,26 @@ bool usable(const Candidate& row) { return row.excluded.empty() && !row.atLeast 
 /// Candidates within this factor of the cheapest count as equal.  The first in the registry wins.
 constexpr double kAlike = 1.02;
 
+/// What a round less is worth: where all ranks wait for each other, a turn of the core for each of the others on it.
+/// Work is not what estimates are unsure of: an AllReduce of 256 KiB in one round, in which every rank sums all, takes
+/// 1.7 times what two rounds take on 4 ranks (perf/results/choices-shared-cores-2core-epyc.txt).  From a root, or to
+/// one, ranks run ahead of each other.
+double worthOfRoundUs(const PlanRequest& r, double handOverUs) {
+  return isRooted(r.shape.collective) ? HUGE_VAL : (r.links.ranksPerCore - 1) * handOverUs;
+}
+
 /// The candidate of the fewest rounds among those that cost about as much as best, and the cheapest of as many rounds,
 /// for ranks that share cores and memory.
-const Candidate* fewestRounds(const PlanRequest& r, const std::vector<Candidate>& table, const Candidate* best) {
-  const double mostUs = best->comparedUs() * kRoundsMustWin;
-  double rounds = roundsOf(*best->algorithm, r.shape, best->parts), leastUs = best->comparedUs();
-  const auto eligible = [&](const Candidate& row) { return usable(row) && !row.ready && row.comparedUs() <= mostUs; };
+const Candidate* fewestRounds(const PlanRequest& r, const std::vector<Candidate>& table, const Candidate* best,
+                              double handOverUs) {
+  const double mostUs = best->comparedUs() * kRoundsMustWin, roundUs = worthOfRoundUs(r, handOverUs);
+  const double bestRounds = roundsOf(*best->algorithm, r.shape, best->parts);
+  double rounds = bestRounds, leastUs = best->comparedUs();
+  const auto eligible = [&](const Candidate& row) {
+    if (!usable(row) || row.ready || row.comparedUs() > mostUs) return false;
+    const double fewer = std::max(bestRounds - roundsOf(*row.algorithm, r.shape, row.parts), 0.0);
+    return fewer == 0 || row.comparedUs() - best->comparedUs() <= fewer * roundUs;
+  };
   for (const Candidate& row : table) {
     if (!eligible(row)) continue;
     const double its = roundsOf(*row.algorithm, r.shape, row.parts);
@@ -103,14 +117,16 @@ double mostOfBetter(const PlanRequest& r) {
   return r.links.intra->systemCalls ? kExchangesMayCost : kRoundsMustWin;
 }
 
-void takeCheapest(const PlanRequest& r, Choice* choice) {
+void takeCheapest(const PlanRequest& r, double handOverUs, Choice* choice) {
   const Candidate* best = nullptr;
   for (const Candidate& row : choice->table) {
     if (usable(row) && (best == nullptr || row.comparedUs() < best->comparedUs())) best = &row;
   }
   if (best == nullptr) return;
-  if (shareCores(r) && !best->ready && !best->tuned)
-    best = (r.links.intra->systemCalls ? exchanging : fewestRounds)(r, choice->table, best);
+  if (shareCores(r) && !best->ready && !best->tuned) {
+    best = r.links.intra->systemCalls ? exchanging(r, choice->table, best)
+                                      : fewestRounds(r, choice->table, best, handOverUs);
+  }
   if (hostsShareCores(r) && !best->ready && !best->tuned) best = byLeaders(r, choice->table, best);
   choice->algorithm = best->algorithm;
   choice->ready = best->ready;

@@ -9,7 +9,8 @@ namespace tutti {
 /// How many times the cheapest a choice may cost that is better by what estimates do not see.
 double mostOfBetter(const PlanRequest& request);
 
-/// Takes the cheapest of the table, the first of equals, or a better one; nothing if none is usable.
-void takeCheapest(const PlanRequest& request, Choice* choice);
+/// Takes the cheapest of the table, the first of equals, or a better one; nothing if none is usable.  handOverUs: until
+/// a core that one rank leaves has the next.
+void takeCheapest(const PlanRequest& request, double handOverUs, Choice* choice);
 
 }  // namespace tutti
