@@ -124,7 +124,7 @@ class CallPlanner {
   Estimates* estimatesFor(bool resident) const;
   int mostLanes(bool resident = false) const;
   size_t leastMappedBytes(const std::optional<Protocol>& asked) const;
-  size_t leastMappedBytes(const Choice& choice) const;
+  size_t leastMappedBytes(const Choice& choice, const PlanKey& key) const;
   static void fitToBlocks(Choice* choice, size_t lanesOfOne, int mostLanes);
   bool rewrites(const PlanKey& key) const;
   PlanKey keyOf(const Call& call) const;

@@ -8,8 +8,7 @@
 #include <functional>
 
 #include "src/comm/handle.hpp"
-#include "tests/support/processes.hpp"
-#include "tests/support/ranks.hpp"
+#include "tests/support/process_ranks.hpp"
 #include "tests/support/temp_folder.hpp"
 #include "tests/support/variable.hpp"
 
@@ -215,15 +214,6 @@ std::string crossedGroups(const Rank& r) {
     return "";
   });
   return tuttiCommDestroy(other) == tuttiSuccess ? wrong : "the other communicator stays";
-}
-
-/// `body` on ranks that are processes; "" or which of them did not end well.
-std::string inProcesses(int nRanks, const RankBody& body) {
-  const auto rank = [&](int r, const UniqueIds& ids) {
-    const tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-    return asRank(r, nRanks, ids[0], config, body);
-  };
-  return unlessEnded(onProcesses(nRanks, rank), [](int) { return false; });
 }
 
 }  // namespace
