@@ -23,6 +23,7 @@
 namespace {
 
 constexpr size_t kLarge = size_t{1} << 20;
+constexpr size_t kLeast = size_t{32} << 10;  // TUTTI_MALLOC_LEAST's default
 
 // What a program allocates before main().
 struct Early {
@@ -84,9 +85,9 @@ void functions() {
   MUST(empty != nullptr);
   std::free(empty);
   // Sizes around the threshold; what is freed is used again, and calloc zeroes it.
-  for (const size_t bytes : {size_t{65'535}, size_t{65'536}, size_t{65'537}, size_t{5'000'001}}) {
+  for (const size_t bytes : {kLeast - 1, kLeast, kLeast + 1, size_t{5'000'001}}) {
     void* memory = sized(bytes, 7);
-    MUST(isShared(memory) == (bytes >= 65'536));
+    MUST(isShared(memory) == (bytes >= kLeast));
     MUST(malloc_usable_size(memory) >= bytes);
     std::free(memory);
     void* zeroed = std::calloc(bytes, 1);
@@ -134,7 +135,7 @@ void reallocations() {
     MUST(data != nullptr);
     MUST(holds(data, std::min(has, bytes), 5));
     if (bytes > has) std::memset(data + has, 5, bytes - has);
-    MUST(isShared(data) == (bytes >= 65'536) || bytes < 65'536);
+    MUST(isShared(data) == (bytes >= kLeast) || bytes < kLeast);
     has = bytes;
     if (i % 4 == 0) others.push_back(std::malloc(1 + random() % 500'000));
     if (i % 7 == 0 && !others.empty()) {
