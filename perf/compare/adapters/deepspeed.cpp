@@ -1,15 +1,16 @@
-// The AllReduce of DeepSpeed's inference on one host: every rank copies its data into a buffer of shared memory that all
-// map, and each sums a part.  It works in place; out of place it copies first, as DeepSpeed's own functional form does.
-// Ranks spin.
+// The AllReduce of DeepSpeed's inference on one host: every rank copies its data into a buffer of shared memory that
+// all map, and each sums a part.  It works in place; out of place it copies first, as DeepSpeed's own functional form
+// does.  Ranks spin.
 #include <sys/mman.h>
+#include <torch/extension.h>
 #include <unistd.h>
 
 #include <cstring>
 
 #include "perf/compare/adapter.hpp"
-#include "torch/extension.h"
-// Behind that.
-#include "csrc/cpu/comm/shm.h"
+
+// Behind the tensors that it names.
+#include <csrc/cpu/comm/shm.h>
 
 namespace tutti::compare {
 namespace {
