@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/parallel/data_time.hpp"
+#include "src/parallel/fail.hpp"
 #include "src/parallel/layer_time.hpp"
 #include "src/parallel/links.hpp"
 #include "src/parallel/model_parameters.hpp"

@@ -45,13 +45,15 @@ std::string sums(const Rank& r, bool inPlace, bool reads) {
 }  // namespace
 
 TEST_CASE("where every rank sums for itself in place, nothing is read that it writes meanwhile") {
-  const auto [algorithm, inPlace, reads] = GENERATE(table<std::string, bool, bool>({{"oneshot", true, false},
-                                                                                    {"recursivedoubling", true, false},
-                                                                                    {"oneshot", false, true},
-                                                                                    {"ring", true, true},
-                                                                                    {"twoshot", true, true}}));
-  CAPTURE(algorithm, inPlace);
-  const Variable choice("TUTTI_ALGO", "allreduce:" + algorithm);
-  for (const int nRanks : {2, 3})
-    CHECK(inProcesses(nRanks, [&](const Rank& r) { return sums(r, inPlace, reads); }) == "");
+  struct Case {
+    std::string algorithm;
+    bool inPlace, reads;
+  };
+  for (const Case& c : {Case{"oneshot", true, false}, Case{"recursivedoubling", true, false},
+                        Case{"oneshot", false, true}, Case{"ring", true, true}, Case{"twoshot", true, true}}) {
+    CAPTURE(c.algorithm, c.inPlace);
+    const Variable choice("TUTTI_ALGO", "allreduce:" + c.algorithm);
+    for (const int nRanks : {2, 3})
+      CHECK(inProcesses(nRanks, [&c](const Rank& r) { return sums(r, c.inPlace, c.reads); }) == "");
+  }
 }
