@@ -1,10 +1,10 @@
 // Comparisons without a round of messages, for ranks of one host: each rank lays its figures open in shared memory
 // before a call, and reads those of the others before a later one.
 //
-// No rank waits there, as a call in which every rank gets something of every other cannot end before all have begun it;
-// where a root only sends, it waits until the others have come as far.  One comparison at a time: what has been told is
-// heard before the next is told.  All ranks make the same calls in the same order, and so tell and hear before the same
-// ones.
+// Most ranks wait for nobody: a call in which every rank gets something of every other ends when all have begun it.  A
+// root that only sends waits until the others have come as far.  There is one comparison at a time: what has been told
+// is heard before the next is told.  All ranks make the same calls in the same order, and so tell and hear before the
+// same ones.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Comparison {
   /// links: borrowed; all ranks have boards.
   Comparison(Links& links, int rank) : links_(links), rank_(rank) {}
 
-  /// What the figures are of, once they have been told and until they are heard; else null.  Stays where it is.
+  /// The call whose figures have been told and not heard; null: there is none.  Valid until hear() gives figures.
   const Call* subject() const { return subject_ ? &*subject_ : nullptr; }
   /// Whether something was told before: boards are open.
   bool wasUsed() const { return number_ > 0; }

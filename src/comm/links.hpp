@@ -18,7 +18,7 @@ namespace tutti {
 /// Lanes 0..kPointToPointLane-1 belong to collectives.
 inline constexpr int kPointToPointLane = 63;
 inline constexpr int kMaxLanes = 64;
-/// Where boards are kept, by use, beside the endpoints; no lanes of any transport.
+/// Boards are kept beside the endpoints, from this lane on, one for each use.  No transport has these lanes.
 inline constexpr int kBoardLane = 64;
 /// Those of probes, beside all others: this one and the next.
 inline constexpr int kProbeLane = kBoardLane + static_cast<int>(kBoards);

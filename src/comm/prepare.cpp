@@ -114,10 +114,11 @@ Result<bool> Batch::compareNow(const Call& call, Learning::Kind* kind) {
 Result<bool> Batch::compareLater(const Call& call, Learning::Kind* kind, Comparison* comparison) {
   TUTTI_ASSIGN(const bool open, comparison->open());
   if (!open) return false;
-  if (const Call* const told = comparison->subject()) {
+  if (comparison->subject() != nullptr) {
+    const Call told = *comparison->subject();
     TUTTI_ASSIGN(const auto all, comparison->hear());
     if (!all) return false;
-    comm_.planner().compare(*told, comm_.planner().learning()->kindOf(*told), *all);
+    comm_.planner().compare(told, comm_.planner().learning()->kindOf(told), *all);
     return true;
   }
   TUTTI_TRY(comm_.planner().findWays(call, kind));

@@ -44,10 +44,11 @@ bool usable(const Candidate& row) { return row.excluded.empty() && !row.atLeast 
 /// Candidates within this factor of the cheapest count as equal.  The first in the registry wins.
 constexpr double kAlike = 1.02;
 
-/// What a round less is worth: where all ranks wait for each other, a turn of the core for each of the others on it.
-/// Work is not what estimates are unsure of: an AllReduce of 256 KiB in one round, in which every rank sums all, takes
-/// 1.7 times what two rounds take on 4 ranks (perf/results/choices-shared-cores-2core-epyc.txt).  From a root, or to
-/// one, ranks run ahead of each other.
+/// The time that a choice of one round less may cost more.  A round in which all ranks wait for each other takes a turn
+/// of the core for each other rank on it.  Estimates of work are not that unsure: an AllReduce of 256 KiB in one round,
+/// in which every rank sums all, takes 1.7 times what two rounds take on 4 ranks
+/// (perf/results/choices-shared-cores-2core-epyc.txt).  Calls with a root have no such bound, as ranks run ahead of
+/// each other.
 double worthOfRoundUs(const PlanRequest& r, double handOverUs) {
   return isRooted(r.shape.collective) ? HUGE_VAL : (r.links.ranksPerCore - 1) * handOverUs;
 }

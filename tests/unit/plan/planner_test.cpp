@@ -266,10 +266,10 @@ TEST_CASE("where ranks share cores, a round less does not win by work that all o
       const Choice choice = planned(r, c);
       const double more = costOf(choice, "oneshot") / costOf(choice, "twoshot");
       INFO(explain(r, choice));
-      // Of a large vector, in which turns of a core count for nothing, ...
+      // Turns of a core are nothing beside the work on a large vector.
       if (more > 1.02 && costOf(choice, "twoshot") > 50) CHECK(choice.algorithm->name != "oneshot");
       within += more > 1.02 && more < 1.3 && costOf(choice, "twoshot") > 50 ? 1 : 0;
-      // ... and of a small one, in which they are most of it.
+      // They are most of what a small one takes.
       if (more < 0.98) CHECK(choice.algorithm->name != "twoshot");
     }
   }
