@@ -35,6 +35,7 @@ struct Call {
   int root = 0;                                  // of a collective; the peer of Send and Recv
   std::shared_ptr<const Counts> counts;          // v forms only
   int64_t enqueuedNs = 0;                        // CLOCK_MONOTONIC when it was made on a stream; 0: it was not
+  bool byLibrary = false;                        // the library's own, among the user's: not of the API
   std::shared_ptr<const CustomOperator> custom;  // of op, where that is a made one; kept until the call is done
 };
 

@@ -58,6 +58,7 @@ std::string describeCall(const Fingerprint& f) {
                                             : "user operator");
   }
   if (isRooted(collective)) text += cat(", root ", p.root);
+  if (!isRooted(collective) && p.root == kByLibrary) text += ", the library's own";
   return text + ")";
 }
 

@@ -20,13 +20,15 @@ struct CallParts {
   uint32_t sequence = 0;  // modulo 2^24; counts the communicator's collectives, or the pair's messages
   uint32_t kind = 0;
   uint32_t dtype = 0;
-  uint32_t op = 0;  // built-in operators, then 10 for PreMulSum and 11 for user operators
-  uint32_t root = 0;
+  uint32_t op = 0;     // built-in operators, then 10 for PreMulSum and 11 for user operators
+  uint32_t root = 0;   // of calls without one 0, or kByLibrary
   uint64_t count = 0;  // of v forms a checksum: 0 where only the two ends of a block know its count
 };
 inline constexpr uint32_t kKindPointToPoint = 31;
 /// Added to a Collective for its v form, with counts by rank.
 inline constexpr uint32_t kKindCounts = 16;
+/// The root of a call without one that the library makes among the user's.
+inline constexpr uint32_t kByLibrary = 1;
 /// Messages of the library's own, which belong to no call.
 inline constexpr uint32_t kKindControl = 30;
 

@@ -39,7 +39,7 @@ Fingerprint fingerprintOf(const Call& call, uint64_t sequence) {
   parts.dtype = static_cast<uint32_t>(call.dtype);
   if (call.counts) parts.kind += kKindCounts;
   if (callReduces(call)) parts.op = opCode(call);
-  parts.root = callIsRooted(call) ? static_cast<uint32_t>(call.root) : 0;
+  parts.root = callIsRooted(call) ? static_cast<uint32_t>(call.root) : call.byLibrary ? kByLibrary : 0;
   parts.count = call.counts ? countsHash(call) : call.count;
   return makeFingerprint(parts);
 }

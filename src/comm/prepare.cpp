@@ -188,6 +188,7 @@ void Batch::beginExchange(std::vector<uint64_t> mine) {
   call.recvbuff = exchange_->told.data();
   call.count = numbers.size();
   call.dtype = tuttiUint64;
+  call.byLibrary = true;
   exchange_->batch = std::make_unique<Batch>(comm_);
   exchange_->batch->isOwn();
   exchange_->batch->add(call, nullptr);

@@ -21,4 +21,6 @@ TEST_CASE("a fingerprint keeps every part of its call") {
   const uint32_t allToAll = static_cast<uint32_t>(Collective::AllToAll);
   CHECK(describeCall(makeFingerprint({.sequence = 4, .kind = allToAll + kKindCounts, .dtype = 7})) ==
         "AllToAllv number 4 (float)");
+  CHECK(describeCall(makeFingerprint({.sequence = 5, .kind = allGather, .dtype = 5, .root = kByLibrary, .count = 6})) ==
+        "AllGather number 5 (count 6, uint64, the library's own)");
 }

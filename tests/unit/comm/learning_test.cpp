@@ -295,13 +295,17 @@ TEST_CASE("a rank whose figures do not come is named") {
       if (r.rank == 1 && trials.wants() != Trials::Wants::Nothing) return stayUntilOver(r);
       result = tuttiBroadcast(data.data(), data.data(), call.count, tuttiFloat32, 0, r.comm, nullptr);
     }
-    RANK_CHECK(learningOf(r)->waitingOn() == 1);
+    RANK_CHECK(learningOf(r)->comparison() == nullptr || learningOf(r)->waitingOn() == 1);
     return tuttiGetLastError(r.comm);
   };
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.timeoutMs = 500;
   const std::string complaints = onRanks(2, stopsEarly, &config);
   CHECK_THAT(complaints, Catch::StartsWith("rank 0: tuttiBroadcast: rank 0 waits for rank 1 in Broadcast number "));
+  // Between hosts figures go by a call, which is not one of the user's.
+  const Variable transports("TUTTI_TRANSPORTS", "tcp,self");
+  CHECK_THAT(onRanks(2, stopsEarly, &config), Catch::Contains("rank 1 has not entered AllGather number ") &&
+                                                  Catch::Contains("uint64, the library's own)"));
 }
 
 TEST_CASE("groups on two communicators in different orders learn as others do") {
