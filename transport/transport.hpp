@@ -122,6 +122,13 @@ class Endpoint {
   /// The next message, whole and readable in place (valid until release()), or nullptr while it has not arrived.
   /// Error: InvalidUsage if fingerprint or size differ from `expect`; seen() then has what came.
   virtual Result<const std::byte*> peek(const Expect& expect) = 0;
+  /// As peek(), but of a message that is still being written gives what is there of it: its first bytes, more of them
+  /// with each call.  A null pointer: none.  Once it has given some it is to be called until it gives all, and no other
+  /// way to receive in between.
+  virtual Result<std::span<const std::byte>> peekPart(const Expect& expect) {
+    TUTTI_ASSIGN(const std::byte* whole, peek(expect));
+    return std::span(whole, whole == nullptr ? 0 : expect.bytes);
+  }
   /// Done with the message of the last peek(), or giving up the receive() that has not been true yet: dst is the
   /// caller's when this returns.
   virtual void release() = 0;

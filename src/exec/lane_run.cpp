@@ -12,6 +12,8 @@ namespace {
 
 // A lane gives the others a turn after this many ops.
 constexpr int kOpsPerStep = 16;
+// Shorter messages are written before they are announced (kLeastStreamBytes of transport/shm).
+constexpr size_t kLeastPartsBytes = 48 << 10;
 
 /// Whether no message of the lane is long enough to be lent, posted or cut into slices, nor the lane to be left for
 /// others in between.
@@ -162,22 +164,47 @@ Result<bool> LaneRun::moveIn(const BoundOp& op, size_t bytes) {
 // A plain recvReduce: the commonest op, and all there is to wait for in the shortest calls.
 Result<bool> LaneRun::accumulate(const BoundOp& op, size_t bytes) {
   waitingOn_ = op.fromRanks[0];
+  if (bytes >= kLeastPartsBytes && !op.rounds) return accumulateParts(op, bytes);  // rounding takes whole blocks
   TUTTI_ASSIGN(const std::byte* message, op.from[0]->peek({bytes, buffers_->call}));
   if (message == nullptr) return false;
   if (!loans_.empty()) {  // only now, so that bytes come while others go
     TUTTI_ASSIGN(const bool free, loansReturned(op.dst));
     if (!free) return false;
   }
-  if (plan_.worker != nullptr) {
-    const void* const both[] = {readAddress(op.sources[0]), message};
-    TUTTI_TRY(plan_.worker->reduce(buffers_->reduction, writeAddress(op.dst), both, bytes / plan_.elementBytes));
-  } else {
-    reducePair(buffers_->reduction, writeAddress(op.dst), readAddress(op.sources[0]), message,
-               bytes / plan_.elementBytes);
-  }
+  TUTTI_TRY(addTo(op, message, 0, bytes));
   round(op, writeAddress(op.dst), bytes);
   op.from[0]->release();
   return true;
+}
+
+// What has come is added while the sender writes the rest.
+Result<bool> LaneRun::accumulateParts(const BoundOp& op, size_t bytes) {
+  TUTTI_ASSIGN(const std::span<const std::byte> here, op.from[0]->peekPart({bytes, buffers_->call}));
+  const size_t whole = here.size() - (here.size() - added_) % plan_.elementBytes;
+  if (whole == added_) return false;
+  if (!loans_.empty()) {
+    TUTTI_ASSIGN(const bool free, loansReturned(op.dst));
+    if (!free) return false;
+  }
+  TUTTI_TRY(addTo(op, here.data(), added_, whole - added_));
+  added_ = whole;
+  if (added_ < bytes) return false;
+  added_ = 0;
+  op.from[0]->release();
+  return true;
+}
+
+// Adds `bytes` of the message, from `begin` on, to the op's buffer.
+Status LaneRun::addTo(const BoundOp& op, const std::byte* message, size_t begin, size_t bytes) {
+  const std::byte* const own = readAddress(op.sources[0]) + begin;
+  std::byte* const sum = writeAddress(op.dst) + begin;
+  const size_t count = bytes / plan_.elementBytes;
+  if (plan_.worker == nullptr) {
+    reducePair(buffers_->reduction, sum, own, message + begin, count);
+    return {};
+  }
+  const void* const both[] = {own, message + begin};
+  return plan_.worker->reduce(buffers_->reduction, sum, both, count);
 }
 
 Result<bool> LaneRun::gather(const BoundOp& op, size_t bytes) {
@@ -374,62 +401,8 @@ bool LaneRun::posts(const BoundOp& op, size_t which, size_t bytes) const {
   return op.to[which]->takes(value_, bytes);
 }
 
-// Whether peers are done reading what the op writes: the same chunk, and scratch in any slice.
-Result<bool> LaneRun::loansReturned(const BoundOp& op) {
-  if (op.parts.empty()) return loansReturned(op.dst);
-  for (const BoundPart& part : op.parts) {
-    if (!part.hasDst) continue;
-    TUTTI_ASSIGN(const bool returned, loansReturned(part.dst));
-    if (!returned) return false;
-  }
-  return true;
-}
-
-Result<bool> LaneRun::loansReturned(const Operand& dst) {
-  for (size_t i = 0; i < loans_.size();) {
-    const Loan& loan = loans_[i];
-    const bool sameSlice = loan.slice == slice_ || loan.memory.buffer == Buffer::Scratch;
-    if (!dst.covers(loan.memory) || !sameSlice) {
-      ++i;
-      continue;
-    }
-    waitingOn_ = loan.rank;
-    TUTTI_ASSIGN(const bool taken, loan.endpoint->test(loan.request));
-    if (!taken) return false;
-    loans_.erase(loans_.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-  return true;
-}
-
-// Room in the list: no endpoint has more messages under way than it has slots, so most have been taken by then.
-Status LaneRun::forgetReturned() {
-  size_t kept = 0;
-  for (const Loan& loan : loans_) {
-    TUTTI_ASSIGN(const bool taken, loan.endpoint->test(loan.request));
-    if (!taken) loans_[kept++] = loan;
-  }
-  loans_.erase(loans_.begin() + static_cast<std::ptrdiff_t>(kept), loans_.end());
-  return {};
-}
-
-Result<bool> LaneRun::allLoansReturned() {
-  size_t returned = 0;
-  for (; returned < loans_.size(); ++returned) {
-    waitingOn_ = loans_[returned].rank;
-    TUTTI_ASSIGN(const bool taken, loans_[returned].endpoint->test(loans_[returned].request));
-    if (!taken) break;
-  }
-  loans_.erase(loans_.begin(), loans_.begin() + static_cast<std::ptrdiff_t>(returned));
-  return loans_.empty();
-}
-
 void LaneRun::letGo() {
   if (slice_ < lane_.loops && op_ < lane_.ops.size()) releaseAll(lane_.ops[op_]);
-}
-
-void LaneRun::withdraw() {
-  for (const Loan& loan : loans_) loan.endpoint->cancel();
-  loans_.clear();
 }
 
 }  // namespace tutti

@@ -65,6 +65,8 @@ class LaneRun {
   Result<bool> runOp(const BoundOp& op);
   Status copy(std::byte* dst, const void* source, size_t bytes, size_t touchedBytes);
   Result<bool> accumulate(const BoundOp& op, size_t bytes);
+  Result<bool> accumulateParts(const BoundOp& op, size_t bytes);
+  Status addTo(const BoundOp& op, const std::byte* message, size_t begin, size_t bytes);
   Result<bool> gather(const BoundOp& op, size_t bytes);
   Result<bool> exchangeParts(const BoundOp& op, size_t bytes);
   Status computeParts(const BoundOp& op, std::byte* message);
@@ -85,7 +87,7 @@ class LaneRun {
   void round(const BoundOp& op, std::byte* value, size_t bytes) const;
   void releaseAll(const BoundOp& op);
   void resetOp() {
-    arrived_ = sent_ = 0;
+    arrived_ = sent_ = added_ = 0;
     computed_ = false;
     staging_ = shared_ = nullptr;
     delivery_ = Delivery::Unknown;
@@ -112,6 +114,7 @@ class LaneRun {
   // Where the current op stands.
   size_t arrived_ = 0;                // messages of op.from that are there
   size_t sent_ = 0;                   // messages of op.to that are gone
+  size_t added_ = 0;                  // bytes of a message that is added while it comes
   bool computed_ = false;             // the value exists
   const std::byte* value_ = nullptr;  // the value, once computed
   std::byte* staging_ = nullptr;      // reserved in op.to[0]'s endpoint, to be committed last

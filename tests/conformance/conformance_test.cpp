@@ -40,7 +40,7 @@ TEST_CASE("a message of any size arrives, whichever way it is sent and taken") {
   forEachTransport([&](Harness& harness, Pair& pair) {
     uint32_t number = 0;
     for (const How how : {How::Send, How::Reserve, How::Offer}) {
-      for (const Take take : {Take::Receive, Take::Peek}) {
+      for (const Take take : {Take::Receive, Take::Peek, Take::Parts}) {
         for (const size_t bytes : interestingSizes(pair.first().slotBytes())) {
           CAPTURE(int(how), int(take), bytes);
           REQUIRE(one(harness, pair.first(), pair.second(), {bytes, how, take}, number++) == "");
@@ -145,7 +145,7 @@ TEST_CASE("a message of another call or size is refused with both calls, and sta
   const Fingerprint reduce = makeFingerprint({.sequence = 17, .kind = 0, .dtype = 7, .count = 100});
   const Fingerprint broadcast = makeFingerprint({.sequence = 17, .kind = 1, .dtype = 7, .root = 2, .count = 100});
   for (const bool staged : {false, true}) {
-    for (const Take take : {Take::Receive, Take::Peek}) {
+    for (const Take take : {Take::Receive, Take::Peek, Take::Parts}) {
       struct Case {
         size_t sent, expected;
         Fingerprint call;
@@ -153,8 +153,11 @@ TEST_CASE("a message of another call or size is refused with both calls, and sta
       for (const Case& c : {Case{100, 100, broadcast}, Case{100, 100, reduce}, Case{40, 100, reduce},
                             Case{100, 40, reduce}, Case{0, 100, reduce}, Case{100, 0, reduce}}) {
         const bool same = c.call == reduce && c.sent == c.expected;
-        const std::string section = cat(staged ? "staged " : "", take == Take::Peek ? "peek " : "receive ", c.sent,
-                                        " for ", c.expected, same ? " same" : "", " ");
+        const std::string section = cat(staged ? "staged " : "",
+                                        take == Take::Peek    ? "peek "
+                                        : take == Take::Parts ? "parts "
+                                                              : "receive ",
+                                        c.sent, " for ", c.expected, same ? " same" : "", " ");
         for (const Row& row : rows()) {
           DYNAMIC_SECTION(section << row.name) {
             const auto harness = row.make();
@@ -170,6 +173,10 @@ TEST_CASE("a message of another call or size is refused with both calls, and sta
             const auto ask = [&]() -> Result<bool> {
               const Expect expect{c.expected, c.call};
               if (take == Take::Receive) return pair->second().receive(out.data(), expect);
+              if (take == Take::Parts) {
+                TUTTI_ASSIGN(const std::span<const std::byte> part, pair->second().peekPart(expect));
+                return part.data() != nullptr && part.size() == c.expected;
+              }
               TUTTI_ASSIGN(const std::byte* data, pair->second().peek(expect));
               return data != nullptr;
             };

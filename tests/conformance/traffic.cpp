@@ -38,7 +38,7 @@ std::vector<Message> randomMessages(uint64_t seed, int count, size_t most, size_
   for (int i = 0; i < count; ++i) {
     Message m;
     m.how = static_cast<How>(below(3));
-    m.take = static_cast<Take>(below(2));
+    m.take = static_cast<Take>(below(3));
     m.misaligned = below(4) == 0 ? below(64) : 0;
     const size_t limit = m.how == How::Offer && mostDirect > 0 ? std::min(mostDirect, 2 * most) : most;
     m.bytes = below(3) == 0 ? below(limit + 1) : below(std::min<size_t>(limit, 300) + 1);
@@ -142,11 +142,25 @@ Result<bool> Receiver::take(const Message& message, const Expect& expect) {
   const size_t before = kGuardBytes + message.misaligned;
   if (memory_.empty()) memory_.assign(before + message.bytes + kGuardBytes, kGuard);
   if (message.take == Take::Receive) return endpoint_.receive(memory_.data() + before, expect);
+  if (message.take == Take::Parts) return takeParts(memory_.data() + before, expect);
   TUTTI_ASSIGN(const std::byte* data, endpoint_.peek(expect));
   if (data == nullptr) return false;
   TUTTI_ASSIGN(const std::byte* again, endpoint_.peek(expect));
   if (again != data) return internalError("a second peek() before release() gave another place");
   if (message.bytes > 0) std::memcpy(memory_.data() + before, data, message.bytes);
+  endpoint_.release();
+  return true;
+}
+
+// What came later is copied later: it must lie where the message began.
+Result<bool> Receiver::takeParts(std::byte* to, const Expect& expect) {
+  TUTTI_ASSIGN(const std::span<const std::byte> part, endpoint_.peekPart(expect));
+  if (part.size() < came_) return internalError("of a message ", came_, " bytes were there, and then ", part.size());
+  if (part.data() == nullptr) return false;
+  std::copy(part.begin() + static_cast<std::ptrdiff_t>(came_), part.end(), to + came_);
+  came_ = part.size();
+  if (came_ < expect.bytes) return false;
+  came_ = 0;
   endpoint_.release();
   return true;
 }

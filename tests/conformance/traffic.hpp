@@ -11,7 +11,7 @@
 namespace tutti::conformance {
 
 enum class How { Send, Reserve, Offer };
-enum class Take { Peek, Receive };
+enum class Take { Peek, Receive, Parts };
 
 struct Message {
   size_t bytes = 0;
@@ -77,6 +77,7 @@ class Receiver : public Actor {
 
  private:
   Result<bool> take(const Message& message, const Expect& expect);
+  Result<bool> takeParts(std::byte* to, const Expect& expect);
 
   Endpoint& endpoint_;
   std::vector<Message> messages_;
@@ -84,6 +85,7 @@ class Receiver : public Actor {
   uint32_t first_;
   size_t next_ = 0;
   std::vector<std::byte> memory_;
+  size_t came_ = 0;  // bytes of a message that is taken in parts
 };
 
 /// Poll all actors and both transports on this thread until all are done.  "" or what went wrong.

@@ -125,6 +125,7 @@ class ShmEndpoint final : public Endpoint {
   void cancel() override;
 
   Result<const std::byte*> peek(const Expect& expect) override;
+  Result<std::span<const std::byte>> peekPart(const Expect& expect) override;
   void release() override;
   Result<bool> receive(std::byte* dst, const Expect& expect) override;
   std::optional<Fingerprint> pending() const override;
@@ -166,6 +167,7 @@ class ShmEndpoint final : public Endpoint {
   Status checkBounds(const Head& head) const;
   Status refuse(const Expect& expect, const Fingerprint& call, size_t bytes);
   Result<const std::byte*> open(const Head& head);
+  Result<const std::byte*> handOut(const Head& head);
   Status openMapped(const Head& head, const std::byte** data);
   bool claim();
   void unclaim();
@@ -212,7 +214,7 @@ class ShmEndpoint final : public Endpoint {
   bool peekedIsOurs_ = false;          // peeked_ is a copy; its messages are consumed already
   Kind peekedKind_{};
   bool claimed_ = false;       // we hold our claim on the peer's memory
-  size_t peekedStream_ = 0;    // its size, if it is a Stream
+  size_t peekedStream_ = 0;    // the size of peeked_, if it is a Stream
   uint64_t streamed_ = 0;      // bytes of all Stream and Piece messages consumed
   size_t gathered_ = 0;        // bytes of a message in pieces or steps that have been copied out
   bool timed_ = false;         // the sender asks what this message takes

@@ -159,6 +159,24 @@ Result<const std::byte*> ShmEndpoint::peek(const Expect& expect) {
   Head head;
   if (Status s = look(expect, &head); !s.ok()) [[unlikely]]
     return fail(std::move(s));
+  if (head.kind == Kind::Stream && filledOfSlot(head.bytes) < head.bytes) return static_cast<const std::byte*>(nullptr);
+  return handOut(head);
+}
+
+Result<std::span<const std::byte>> ShmEndpoint::peekPart(const Expect& expect) {
+  if (!failure_.ok()) return failure_;
+  if (peeked_ == nullptr) {
+    if (!arrived()) return std::span<const std::byte>();
+    Head head;
+    if (Status s = look(expect, &head); !s.ok()) return fail(std::move(s));
+    TUTTI_ASSIGN(const std::byte* data, handOut(head));
+    if (data == nullptr) return std::span<const std::byte>();
+  }
+  return std::span(peeked_, peekedStream_ != 0 ? filledOfSlot(peekedStream_) : expect.bytes);
+}
+
+// A message to be read until release(), a Stream also before it is whole.  Null: some of its pieces have not come.
+Result<const std::byte*> ShmEndpoint::handOut(const Head& head) {
   if (head.kind == Kind::Piece) {
     std::byte* whole = staging_.atLeast(head.bytes);
     if (whole == nullptr) return fail(systemError(ErrorCode::NoMemory, "no memory for ", head.bytes, " bytes"));
@@ -169,10 +187,7 @@ Result<const std::byte*> ShmEndpoint::peek(const Expect& expect) {
     peeked_ = whole;
     return peeked_;
   }
-  if (head.kind == Kind::Stream) {
-    if (filledOfSlot(head.bytes) < head.bytes) return static_cast<const std::byte*>(nullptr);
-    peekedStream_ = head.bytes;
-  }
+  if (head.kind == Kind::Stream) peekedStream_ = head.bytes;
   Result<const std::byte*> data = open(head);
   if (!data.ok()) return fail(data.status());
   peeked_ = *data;

@@ -89,6 +89,40 @@ TEST_CASE("a message that the receiver has waited for is filled in steps, anothe
   }
 }
 
+TEST_CASE("of a message that is being written can be read what is there") {
+  using namespace tutti::shm;
+  ShmPair p(Ends::Threads, 4, 65536);
+  SegmentId id;
+  std::memcpy(&id, p.transport[1]->address().data() + sizeof(uint64_t), sizeof id);
+  const auto cannotFetch = []() -> Result<Fd> { return internalError("no such segment"); };
+  const auto segment = *Segment::open(id, 1, *Layout::fit(2, 3, 4, 65536), cannotFetch);
+  const Inbox inbox = segment->inbox(0, 0);
+  const auto data = pattern(50'001, 5);
+  const DirectPayload place{0, 0, 2};
+  const Expect expect{data.size(), callNumber(1)};
+  CHECK(p.b().peekPart(expect)->data() == nullptr);
+  ControlLine& line = inbox.line(0);
+  line.kindAndBytes = (static_cast<uint64_t>(Kind::Stream) << kBytesBits) | data.size();
+  line.callHead = callNumber(1).head;
+  line.callCount = callNumber(1).count;
+  std::memcpy(line.payload, &place, sizeof place);
+  line.sequence = 1;
+  CHECK(*p.b().peek(expect) == nullptr);
+  size_t written = 0;
+  for (const size_t filled : {size_t{0}, size_t{1}, size_t{16384}, size_t{16384}, data.size()}) {
+    std::memcpy(inbox.data(2) + written, data.data() + written, filled - written);
+    inbox.head().filled = written = filled;
+    const std::span<const std::byte> part = *p.b().peekPart(expect);
+    CHECK(part.data() == inbox.data(2));
+    REQUIRE(part.size() == filled);
+    CHECK(std::memcmp(part.data(), data.data(), filled) == 0);
+  }
+  CHECK(inbox.head().consumed == 0);
+  p.b().release();
+  CHECK(inbox.head().consumed == 1);
+  CHECK(passOne(p.b(), p.a(), data.data(), data.size(), 2, true) == "");
+}
+
 TEST_CASE("a control line that cannot be is refused") {
   using namespace tutti::shm;
   // A test's own handle on the segment of rank 1, where rank 0's messages land.
