@@ -13,7 +13,13 @@ using namespace tutti::test;
 namespace {
 
 /// Rank 0 publishes; all others read.
-struct BoardOf {
+struct Board {
+  std::unique_ptr<Endpoint> publisher;
+  std::vector<std::unique_ptr<Endpoint>> readers;
+};
+
+/// The boards of a rank; that of values is open.
+struct BoardOf : Board {
   explicit BoardOf(int nRanks) {
     for (int rank = 0; rank < nRanks; ++rank) {
       ShmConfig config;
@@ -23,19 +29,21 @@ struct BoardOf {
       transports.push_back(std::move(*createShmTransport(config, exchange)));
       addresses.push_back(transports.back()->address());
     }
+    static_cast<Board&>(*this) = open(BoardUse::Values);
+  }
+  Board open(BoardUse use) {
+    Board board;
     const Deadline deadline = Deadline::inMs(1000);
-    publisher = std::move(*awaitValue(*transports[0]->publisher(BoardUse::Values, addresses), deadline, "its board"));
-    for (int rank = 1; rank < nRanks; ++rank) {
-      const PendingEndpoint reader =
-          transports[static_cast<size_t>(rank)]->subscriber(BoardUse::Values, 0, addresses[0]);
-      readers.push_back(std::move(*awaitValue(*reader, deadline, "the board")));
+    board.publisher = std::move(*awaitValue(*transports[0]->publisher(use, addresses), deadline, "its board"));
+    for (size_t rank = 1; rank < transports.size(); ++rank) {
+      const PendingEndpoint reader = transports[rank]->subscriber(use, 0, addresses[0]);
+      board.readers.push_back(std::move(*awaitValue(*reader, deadline, "the board")));
     }
+    return board;
   }
   LocalExchange exchange;
   std::vector<std::unique_ptr<Transport>> transports;
   std::vector<Address> addresses;
-  std::unique_ptr<Endpoint> publisher;
-  std::vector<std::unique_ptr<Endpoint>> readers;
 };
 
 size_t sizeOf(uint64_t n) { return n * 7 % (kBoardBytes + 1); }
@@ -72,6 +80,22 @@ TEST_CASE("every reader gets every message, each at its own pace, and the sender
     if (came) REQUIRE(std::memcmp(dst, data.data() + n % 64, expect.bytes) == 0);
     received[who] += came;
   }
+}
+
+TEST_CASE("a rank's two boards have room and messages of their own") {
+  BoardOf values(3);
+  const Board figures = values.open(BoardUse::Figures);
+  const std::byte value{1}, figure{2};
+  uint64_t underWay = 0;
+  while (*values.publisher->send(&value, 1, callNumber(underWay))) ++underWay;
+  REQUIRE(underWay > 0);
+  std::byte got{};
+  CHECK_FALSE(*figures.readers[0]->receive(&got, {1, callNumber(1)}));
+  for (int i = 0; i < 3; ++i) {
+    CHECK(*figures.publisher->send(&figure, 1, callNumber(1)));
+    for (const auto& reader : figures.readers) CHECK((*reader->receive(&got, {1, callNumber(1)}) && got == figure));
+  }
+  for (const auto& reader : values.readers) CHECK((*reader->receive(&got, {1, callNumber(0)}) && got == value));
 }
 
 TEST_CASE("what is built in reserved memory is published") {
