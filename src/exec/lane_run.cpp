@@ -180,6 +180,7 @@ Result<bool> LaneRun::accumulate(const BoundOp& op, size_t bytes) {
 // What has come is added while the sender writes the rest.
 Result<bool> LaneRun::accumulateParts(const BoundOp& op, size_t bytes) {
   TUTTI_ASSIGN(const std::span<const std::byte> here, op.from[0]->peekPart({bytes, buffers_->call}));
+  if (here.size() <= added_) return false;  // nothing more; less: a peer gone wild
   const size_t whole = here.size() - (here.size() - added_) % plan_.elementBytes;
   if (whole == added_) return false;
   if (!loans_.empty()) {
