@@ -65,7 +65,7 @@ class Learning {
     std::vector<TriedWay> ways;  // [0]: the planner's; empty before they are asked for
     uint8_t nPlans = 0;          // how many of them have a plan, from the first one on
 
-    /// What this rank tells the others when the trials want something.  If they want ways, after findWays().
+    /// What this rank tells the others for what the trials want.  Ways are there only after findWays().
     std::vector<uint64_t> figures() const;
   };
   /// Null: nothing is learned about such calls.

@@ -190,7 +190,6 @@ Result<bool> LaneRun::accumulateParts(const BoundOp& op, size_t bytes) {
   TUTTI_TRY(addTo(op, here.data(), added_, whole - added_));
   added_ = whole;
   if (added_ < bytes) return false;
-  added_ = 0;
   op.from[0]->release();
   return true;
 }

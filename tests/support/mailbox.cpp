@@ -183,7 +183,7 @@ class MailboxEndpoint final : public Endpoint {
     static const std::byte nothing{};
     return letter.bytes == 0 ? &nothing : Mailbox::place(letter);
   }
-  /// As if it were still being written: in thirds, whatever the elements.
+  /// Shows a third of the message more with each call.  A third may end within an element.
   Result<std::span<const std::byte>> peekPart(const Expect& expect) override {
     TUTTI_ASSIGN(const std::byte* whole, peek(expect));
     if (whole == nullptr) return std::span<const std::byte>();

@@ -10,6 +10,18 @@
 using namespace tutti;
 using namespace tutti::test;
 
+namespace {
+
+/// A test's own handle on the segment of rank 1, where rank 0's messages land.
+std::shared_ptr<shm::Segment> segmentOfReceiver(const ShmPair& p, size_t slotBytes) {
+  shm::SegmentId id;
+  std::memcpy(&id, p.transport[1]->address().data() + sizeof(uint64_t), sizeof id);
+  const auto cannotFetch = []() -> Result<Fd> { return internalError("no such segment"); };
+  return *shm::Segment::open(id, 1, *shm::Layout::fit(2, 3, 4, slotBytes), cannotFetch);
+}
+
+}  // namespace
+
 TEST_CASE("a segment that is not as it should be is refused") {
   using namespace tutti::shm;
   const Layout layout = *Layout::fit(2, 3, 4, 1000);
@@ -67,10 +79,7 @@ TEST_CASE("a message carries the credits of the other direction, and nonsense in
 TEST_CASE("a message that the receiver has waited for is filled in steps, another is written whole before") {
   using namespace tutti::shm;
   ShmPair p(Ends::Threads, 4, 65536);
-  SegmentId id;
-  std::memcpy(&id, p.transport[1]->address().data() + sizeof(uint64_t), sizeof id);
-  const auto cannotFetch = []() -> Result<Fd> { return internalError("no such segment"); };
-  const auto segment = *Segment::open(id, 1, *Layout::fit(2, 3, 4, 65536), cannotFetch);
+  const auto segment = segmentOfReceiver(p, 65536);
   const auto data = pattern(65536, 5);
   std::vector<std::byte> got(data.size());
   uint64_t n = 0;
@@ -92,10 +101,7 @@ TEST_CASE("a message that the receiver has waited for is filled in steps, anothe
 TEST_CASE("of a message that is being written can be read what is there") {
   using namespace tutti::shm;
   ShmPair p(Ends::Threads, 4, 65536);
-  SegmentId id;
-  std::memcpy(&id, p.transport[1]->address().data() + sizeof(uint64_t), sizeof id);
-  const auto cannotFetch = []() -> Result<Fd> { return internalError("no such segment"); };
-  const auto segment = *Segment::open(id, 1, *Layout::fit(2, 3, 4, 65536), cannotFetch);
+  const auto segment = segmentOfReceiver(p, 65536);
   const Inbox inbox = segment->inbox(0, 0);
   const auto data = pattern(50'001, 5);
   const DirectPayload place{0, 0, 2};
@@ -125,12 +131,8 @@ TEST_CASE("of a message that is being written can be read what is there") {
 
 TEST_CASE("a control line that cannot be is refused") {
   using namespace tutti::shm;
-  // A test's own handle on the segment of rank 1, where rank 0's messages land.
   const auto scribble = [](ShmPair& p, Kind kind, uint64_t bytes, DirectPayload place) {
-    SegmentId id;
-    std::memcpy(&id, p.transport[1]->address().data() + sizeof(uint64_t), sizeof id);
-    const Layout layout = *Layout::fit(2, 3, 4, 1000);
-    const auto segment = *Segment::open(id, 1, layout, []() -> Result<Fd> { return internalError("no such segment"); });
+    const auto segment = segmentOfReceiver(p, 1000);
     ControlLine& line = segment->inbox(0, 0).line(0);
     line.kindAndBytes = (static_cast<uint64_t>(kind) << 56) | bytes;
     line.callHead = callNumber(1).head;
